@@ -7,12 +7,12 @@
 #[cfg(test)]
 mod tests;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Command, CommandFactory as _};
-use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
+use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 use clap_complete::env::Shells;
 use clap_complete::{CompleteEnv, Shell};
 use skillhost_control::{ControlRequest, ToolListing};
@@ -27,31 +27,31 @@ const VARIABLE: &str = "SKILLHOST_COMPLETE";
 /// The number of characters of a description.
 const MAX_DESCRIPTION: usize = 60;
 
-/// A source of ids.
-type IdSource = fn(&CliContext) -> Vec<KnownId>;
+/// A source of ids, which may leave out those that do not start with the given text.
+type IdSource = fn(&CliContext, &str) -> Vec<KnownId>;
 
 /// The arguments that take an id: the command, the argument, and the ids.
 const ARGUMENTS: &[(&[&str], &str, IdSource)] = &[
-    (&["agent", "show"], "id", known_ids::agents),
-    (&["ask"], "agent", known_ids::agents),
-    (&["ask"], "model", known_ids::models),
+    (&["agent", "show"], "id", agents),
+    (&["ask"], "agent", agents),
+    (&["ask"], "model", models),
     (&["ask"], "thread", known_ids::threads),
-    (&["chat"], "agent", known_ids::agents),
-    (&["chat"], "model", known_ids::models),
+    (&["chat"], "agent", agents),
+    (&["chat"], "model", models),
     (&["chat"], "thread", known_ids::threads),
-    (&["extension", "approve"], "id", known_ids::extensions),
-    (&["extension", "build"], "id", known_ids::extensions),
-    (&["extension", "reload"], "id", known_ids::extensions),
-    (&["extension", "revoke"], "id", known_ids::extensions),
-    (&["extension", "rollback"], "id", known_ids::extensions),
-    (&["model", "check"], "names", known_ids::models),
-    (&["schedule", "run"], "id", known_ids::schedules),
+    (&["extension", "approve"], "id", extensions),
+    (&["extension", "build"], "id", extensions),
+    (&["extension", "reload"], "id", extensions),
+    (&["extension", "revoke"], "id", extensions),
+    (&["extension", "rollback"], "id", extensions),
+    (&["model", "check"], "names", models),
+    (&["schedule", "run"], "id", schedules),
     (&["skill", "approve"], "id", skills),
     (&["skill", "audit-log"], "skill", skills),
     (&["skill", "diff"], "skill", skills),
     (&["skill", "disable"], "ids", skills),
     (&["skill", "enable"], "ids", skills),
-    (&["skill", "explain"], "agent", known_ids::agents),
+    (&["skill", "explain"], "agent", agents),
     (&["skill", "export"], "ids", skills),
     (&["skill", "history"], "skill", skills),
     (&["skill", "lint"], "explain", rules),
@@ -65,9 +65,10 @@ const ARGUMENTS: &[(&[&str], &str, IdSource)] = &[
     (&["skill", "rollback"], "skill", skills),
     (&["skill", "rules"], "rules", rules),
     (&["skill", "show"], "id", skills),
+    (&["thread", "delete"], "ids", known_ids::threads),
     (&["thread", "show"], "id", known_ids::threads),
     (&["tool", "call"], "name", tools),
-    (&["tool", "list"], "agent", known_ids::agents),
+    (&["tool", "list"], "agent", agents),
     (&["tool", "show"], "name", tools),
 ];
 
@@ -106,7 +107,7 @@ fn add_source(command: Command, path: &[&str], argument: &str, source: IdSource)
     match path {
         // `mut_arg` would move a positional argument behind the others.
         [] => command.mut_args(|known| match known.get_id() == argument {
-            true => known.add(ArgValueCandidates::new(move || candidates(source))),
+            true => known.add(ArgValueCompleter::new(move |word: &OsStr| candidates(source, word))),
             false => known,
         }),
         [name, rest @ ..] => {
@@ -115,13 +116,15 @@ fn add_source(command: Command, path: &[&str], argument: &str, source: IdSource)
     }
 }
 
-fn candidates(source: IdSource) -> Vec<CompletionCandidate> {
+fn candidates(source: IdSource, word: &OsStr) -> Vec<CompletionCandidate> {
+    // No id has other characters.
+    let Some(word) = word.to_str() else { return Vec::new() };
     let mut global = GlobalArgs::default();
     global.home = named_home(std::env::args_os());
     let session = CliContext::new(&global, skillhost_bundle::find_installation);
     let Ok(session) = session else { return Vec::new() };
-    let candidates =
-        source(&session).into_iter().filter(|known| display_safe(&known.id) == known.id);
+    let matching = source(&session, word).into_iter().filter(|known| known.id.starts_with(word));
+    let candidates = matching.filter(|known| display_safe(&known.id) == known.id);
     candidates.map(|known| CompletionCandidate::new(&known.id).help(describe(&known))).collect()
 }
 
@@ -146,15 +149,31 @@ fn named_home(words: impl Iterator<Item = OsString>) -> Option<PathBuf> {
     None
 }
 
-fn skills(session: &CliContext) -> Vec<KnownId> {
+fn agents(session: &CliContext, _: &str) -> Vec<KnownId> {
+    known_ids::agents(session)
+}
+
+fn extensions(session: &CliContext, _: &str) -> Vec<KnownId> {
+    known_ids::extensions(session)
+}
+
+fn models(session: &CliContext, _: &str) -> Vec<KnownId> {
+    known_ids::models(session)
+}
+
+fn schedules(session: &CliContext, _: &str) -> Vec<KnownId> {
+    known_ids::schedules(session)
+}
+
+fn skills(session: &CliContext, _: &str) -> Vec<KnownId> {
     to_known(skill_commands::skill_ids(session))
 }
 
-fn proposals(session: &CliContext) -> Vec<KnownId> {
+fn proposals(session: &CliContext, _: &str) -> Vec<KnownId> {
     to_known(skill_commands::proposal_ids(session))
 }
 
-fn rules(_: &CliContext) -> Vec<KnownId> {
+fn rules(_: &CliContext, _: &str) -> Vec<KnownId> {
     to_known(skill_commands::rule_ids())
 }
 
@@ -163,7 +182,7 @@ fn to_known(ids: Vec<(String, String)>) -> Vec<KnownId> {
 }
 
 /// Returns the tools if a kernel runs; to start one takes too long.
-fn tools(session: &CliContext) -> Vec<KnownId> {
+fn tools(session: &CliContext, _: &str) -> Vec<KnownId> {
     let Ok(home) = session.trusted_home() else { return Vec::new() };
     let request = ControlRequest::Tools { agent: None };
     let listing = session.try_running_kernel::<ToolListing>(&home, &request);

@@ -101,11 +101,22 @@ pub(crate) fn schedules(session: &CliContext) -> Vec<KnownId> {
     jobs.collect()
 }
 
-/// Returns the stored threads, newest change first.
-pub(crate) fn threads(session: &CliContext) -> Vec<KnownId> {
+/// The number of threads whose titles are read: a journal takes longer to read than its name.
+const MAX_TITLES: usize = 50;
+
+/// Returns the stored threads that start with a text, the newest first, those with their titles.
+pub(crate) fn threads(session: &CliContext, start: &str) -> Vec<KnownId> {
     let Ok(home) = session.trusted_home() else { return Vec::new() };
-    let threads = ThreadStore::new(&home).list().unwrap_or_default();
-    threads.into_iter().map(|it| KnownId { id: it.id, about: it.title }).collect()
+    let store = ThreadStore::new(&home);
+    let mut ids = store.ids().unwrap_or_default();
+    ids.retain(|id| id.starts_with(start));
+    // Ids start with the time of their creation.
+    ids.sort_unstable_by(|a, b| b.cmp(a));
+    let known = ids.into_iter().enumerate().map(|(index, id)| {
+        let contents = (index < MAX_TITLES).then(|| store.read(&id).ok()).flatten();
+        KnownId { id, about: contents.map(|it| it.summary.title).unwrap_or_default() }
+    });
+    known.collect()
 }
 
 /// Returns the models that the settings and the agents name.

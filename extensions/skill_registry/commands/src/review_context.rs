@@ -66,7 +66,14 @@ impl ReviewContext {
 
     /// Returns the name of a skill, which may be given as a unique prefix of its id.
     pub(super) fn resolve_skill(&self, given: &str) -> Result<String, CliError> {
-        home_skills::resolve_skill(&self.snapshot(), given)
+        let snapshot = self.snapshot();
+        let is_present = snapshot.skills().iter().any(|skill| skill.id().as_str() == given);
+        // A removed skill keeps its versions, and its name is not the beginning of another.
+        let is_recorded = || self.with_ledger(|ledger, skills| ledger.history(skills, given));
+        if !is_present && is_recorded().is_ok() {
+            return Ok(given.to_owned());
+        }
+        home_skills::resolve_skill(&snapshot, given)
     }
 
     /// Rescans the skills.

@@ -1,9 +1,13 @@
 //! `skillhost thread`: stored threads.
 
+use std::io::{self, BufRead as _, IsTerminal as _};
+
 use serde_json::json;
 use skillhost_conversation::{Message, ThreadContents, ThreadStore, ThreadSummary};
 use skillhost_payload::format_minute;
-use skillhost_terminal::{BOLD, CliContext, CommandResult, DIM, TableColumn, display_safe, exit};
+use skillhost_terminal::{
+    BOLD, CliContext, CliError, CommandResult, DIM, TableColumn, display_safe, exit,
+};
 
 use crate::cli::ThreadCommand;
 
@@ -13,7 +17,47 @@ pub(super) fn cmd_threads(session: &CliContext, command: &ThreadCommand) -> Comm
     match command {
         ThreadCommand::List => list(session, &threads),
         ThreadCommand::Show { id } => show_thread(session, &threads.read(&threads.resolve(id)?)?),
+        ThreadCommand::Delete { ids, yes } => delete(session, &threads, ids, *yes),
     }
+}
+
+/// Deletes threads. Nothing is deleted unless all of them exist.
+fn delete(
+    session: &CliContext,
+    threads: &ThreadStore,
+    given: &[String],
+    yes: bool,
+) -> CommandResult {
+    let output = session.output;
+    let mut ids = given.iter().map(|id| threads.resolve(id)).collect::<Result<Vec<_>, _>>()?;
+    ids.sort_unstable();
+    ids.dedup();
+    if !yes {
+        if output.json || !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+            return Err(CliError::usage("a deletion requires a terminal, or --yes"));
+        }
+        for id in &ids {
+            // A damaged thread can be deleted as well.
+            let title = threads.read(id).map(|it| it.summary.title).unwrap_or_default();
+            output.print_progress(format!("{id}  {}", display_safe(&title)));
+        }
+        output.print_progress(format!("{BOLD}delete?{BOLD:#} [y]es, [N]o"));
+        let mut line = String::new();
+        io::stdin().lock().read_line(&mut line)?;
+        if !matches!(line.trim().to_ascii_lowercase().as_str(), "y" | "yes") {
+            return Err(CliError::new(exit::FINDINGS, "nothing was deleted"));
+        }
+    }
+    for id in &ids {
+        threads.delete(id)?;
+        if !output.json {
+            output.print_line(format!("deleted {id}"))?;
+        }
+    }
+    if output.json {
+        output.print_json(&json!({ "deleted": ids }))?;
+    }
+    Ok(exit::OK)
 }
 
 fn list(session: &CliContext, threads: &ThreadStore) -> CommandResult {

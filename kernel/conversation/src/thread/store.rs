@@ -228,6 +228,23 @@ impl ThreadStore {
         })
     }
 
+    /// Deletes a thread; also one whose journal is damaged.
+    ///
+    /// # Errors
+    /// As [`ThreadStore::open`]; [`ThreadError::Busy`] leaves it as it is.
+    pub fn delete(&self, id: &str) -> Result<(), ThreadError> {
+        let path = self.validated_path(id)?;
+        let failed = |source| ThreadError::Io { path: path.clone(), source };
+        let file = open_append(&path, false).map_err(|error| self.open_error(id, error))?;
+        // Whoever has it open would write on into a file without a name.
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(ThreadError::Busy { id: id.to_owned() }),
+            Err(TryLockError::Error(error)) => return Err(failed(error)),
+        }
+        fs::remove_file(&path).and_then(|()| sync_directory(&self.directory)).map_err(failed)
+    }
+
     fn summary(&self, id: String) -> ThreadSummary {
         let path = self.path(&id);
         let replayed = fs::read(&path)
@@ -247,7 +264,11 @@ impl ThreadStore {
         }
     }
 
-    fn ids(&self) -> Result<Vec<String>, ThreadError> {
+    /// Returns the ids of all threads in no order. No journal is read.
+    ///
+    /// # Errors
+    /// [`ThreadError::Io`] for the directory.
+    pub fn ids(&self) -> Result<Vec<String>, ThreadError> {
         let failed = |source| ThreadError::Io { path: self.directory.clone(), source };
         let entries = match fs::read_dir(&self.directory) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),

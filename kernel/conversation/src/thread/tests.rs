@@ -32,6 +32,20 @@ fn wait<T>(work: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(work)
 }
 
+#[test]
+fn open_thread_is_not_deleted() {
+    let StoreFixture { directory: _directory, threads } = fixture();
+    let thread = threads.create("a").unwrap();
+    let id = thread.id().to_owned();
+    assert!(matches!(threads.delete(&id), Err(ThreadError::Busy { .. })));
+    drop(thread);
+    assert_eq!(threads.ids().unwrap(), [id.clone()]);
+    threads.delete(&id).unwrap();
+    assert_eq!(threads.ids().unwrap(), [""; 0]);
+    assert!(matches!(threads.delete(&id), Err(ThreadError::NotFound { .. })));
+    assert!(matches!(threads.delete("../x"), Err(ThreadError::BadId { .. })));
+}
+
 fn user(text: &str) -> Message {
     Message::User { text: text.into() }
 }

@@ -100,6 +100,81 @@ fn proposals_are_completed_without_changes() {
     assert_eq!(completions(&home, &["skill", "proposal", "reject", ""]).first().unwrap(), "1");
 }
 
+/// Returns the CPU time that the commands of this test have used so far, in milliseconds.
+fn children_cpu_ms() -> u64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
+    // The fields after the name of the program, which may have blanks.
+    let fields: Vec<&str> = stat.rsplit(") ").next().unwrap().split(' ').collect();
+    // In hundredths of a second: user and system time of children that have ended.
+    fields[13..15].iter().map(|ticks| ticks.parse::<u64>().unwrap() * 10).sum()
+}
+
+/// One test of all, because a process counts the time of its children together.
+#[test]
+#[cfg(target_os = "linux")]
+fn many_threads_cost_little() {
+    /// A program without optimization that reads every journal takes seconds.
+    const LIMIT_MS: u64 = 1_000;
+    let home = filled_home();
+    let asked = home.skillhost(["ask", "--agent", "plain", "--json", "hello"]).success().json();
+    let newest = asked["thread"].as_str().unwrap().to_owned();
+    let directory = home.path("sandbox/data/kernel/threads");
+    let journal = directory.join(format!("{newest}.jsonl"));
+    for number in 0..10_000 {
+        std::fs::hard_link(&journal, directory.join(format!("0000{number:05}.jsonl"))).unwrap();
+    }
+    let before = children_cpu_ms();
+    assert_eq!(completions(&home, &["thread", "show", &newest[..5]]), [newest.clone()]);
+    assert_eq!(completions(&home, &["chat", "--thread", "000001"]).len(), 1_000);
+    let shown = home.skillhost(["thread", "show", &newest[..8], "--json"]).success().json();
+    assert_eq!(shown["id"], newest);
+    home.skillhost(["thread", "show", "0000"]).exits(2);
+    let deleted = home.skillhost(["thread", "rm", "--yes", &newest[..8]]).success();
+    assert_eq!(deleted.stdout, format!("deleted {newest}\n"));
+    let used = children_cpu_ms() - before;
+    assert!(used < LIMIT_MS, "{used} ms");
+    assert!(!journal.exists());
+}
+
+#[test]
+fn removed_skill_keeps_its_name() {
+    let home = filled_home();
+    home.skillhost(["skill", "history", "code"]).success();
+    std::fs::remove_dir_all(home.path("sandbox/skills/code")).unwrap();
+    let history = home.skillhost(["skill", "history", "code", "--json"]).success().json();
+    assert_eq!(history["skill_id"], "code");
+    let difference = home.skillhost(["skill", "diff", "code", "--json"]);
+    assert!(!difference.stdout.contains("code-review"), "{difference}");
+    // The beginning of a name that was never recorded still stands for the present skill.
+    let history = home.skillhost(["skill", "history", "code-r", "--json"]).success().json();
+    assert_eq!(history["skill_id"], "code-review");
+}
+
+#[test]
+fn deletion_requires_consent() {
+    let home = filled_home();
+    let ask = || home.skillhost(["ask", "--agent", "plain", "--json", "hello"]).success().json();
+    let ids = [ask(), ask()].map(|asked| asked["thread"].as_str().unwrap().to_owned());
+    home.skillhost(["thread", "delete", &ids[0]]).exits(2);
+    home.skillhost(["thread", "rm", "--yes", &ids[0], "zz"]).exits(3);
+    let mut terminal =
+        home.on_terminal(home.command().args(["thread", "rm", &ids[0], &ids[0]]), (120, 40));
+    terminal.wait_for(&format!("{}  hello", ids[0]));
+    terminal.wait_for("delete? [y]es, [N]o");
+    terminal.send("n\r");
+    assert_eq!(terminal.finish().output.status, 1);
+    let left = home.skillhost(["thread", "list", "--json"]).success().json();
+    assert_eq!(left["threads"].as_array().unwrap().len(), 2);
+    let mut terminal = home.on_terminal(home.command().args(["thread", "rm", &ids[0]]), (120, 40));
+    terminal.wait_for("delete?");
+    terminal.send("y\r");
+    terminal.wait_for(&format!("deleted {}", ids[0]));
+    assert_eq!(terminal.finish().output.status, 0);
+    let left = home.skillhost(["thread", "list", "--json"]).success().json();
+    assert_eq!(left["threads"][0]["id"], ids[1]);
+    home.skillhost(["thread", "rm", "--yes", "../../x"]).exits(2);
+}
+
 #[test]
 fn completion_is_silent_on_errors() {
     let home = home().settings("{broken");
