@@ -19,6 +19,7 @@ mod build;
 mod configured;
 mod error;
 mod events;
+mod lint;
 mod mcp;
 mod models;
 mod processes;
@@ -61,6 +62,10 @@ pub struct Settings {
     pub events: EventsSettings,
     /// By extension id: keys that override the manifest's `config`.
     pub extensions: BTreeMap<String, Map<String, Value>>,
+    /// The lint policy of the home: the keys of `skillhost-lint.toml`. Read by `lint`, not by the
+    /// kernel.
+    #[schemars(schema_with = "lint::lint_schema")]
+    pub lint: Map<String, Value>,
     /// Visible skills and permissions of clients of the MCP server.
     pub mcp: McpSettings,
     /// The models that agents run on.

@@ -1,21 +1,25 @@
 //! `skillhost skill lint`: quality checks of skills.
 
 mod catalog;
+mod file_findings;
 mod fix;
 mod watch;
 
 use skill_catalog::{FoundSkill, SkillFiles};
 use skill_format::SkillInput;
-use skill_policy::{POLICY_FILE, RuleSelection, SuppressedFinding, SuppressionOrigin};
+use skill_policy::{
+    POLICY_FILE, PolicyFinder, RuleSelection, SETTINGS_FILE, SuppressedFinding, SuppressionOrigin,
+};
 use skill_rules::{CheckScope, Finding, SkillDocument};
 use skillhost_files::{ReplaceError, replace_file, write_new_file};
 use skillhost_terminal::{CliContext, CliError, CommandResult, exit};
 
 use self::catalog::CrossSkillLinter;
+use self::file_findings::FileFindings;
 use self::fix::fix_file;
 use super::batch::{BatchItem, BatchSummary, first_path, for_each_chosen, worst_exit_code};
 use super::line_diff::diff_lines;
-use super::policy_run::{PolicyRun, ScopedRules, selection_error};
+use super::policy_run::{PolicyRun, ScopedRules, policy_error, selection_error};
 use super::recorded::Recorder;
 use super::report::{CheckedSkill, FindingsReport, FixRecord, SidecarReport, resolve_format};
 use super::rules::print_rule_page;
@@ -42,22 +46,28 @@ pub(super) fn cmd_skill_lint(session: &CliContext, args: &LintArgs) -> CommandRe
         return watch::watch_skills(session, args, format);
     }
     let report = FindingsReport::with_rule_totals(session.output, format, profile);
-    lint_skills(session, args, &policies, report)
+    lint_skills(session, args, &policies, report, None)
 }
 
-/// Checks the skills of a command line and reports their findings.
+/// Checks the skills of a command line and reports their findings. They are also added to `kept`.
 fn lint_skills(
     session: &CliContext,
     args: &LintArgs,
     policies: &PolicyRun,
     mut report: FindingsReport,
+    mut kept: Option<&mut FileFindings>,
 ) -> CommandResult {
     let mut catalog = CrossSkillLinter::default();
     let mut failed = exit::OK;
     let recorder = Recorder::new(session);
     let batch = for_each_chosen(session, &args.paths, policies, |item| match item {
         BatchItem::Problem(problem) if report.is_per_skill() => catalog.buffer_problem(problem),
-        BatchItem::Problem(problem) => report.add_problem(problem),
+        BatchItem::Problem(problem) => {
+            if let Some(kept) = &mut kept {
+                kept.add_problem(problem);
+            }
+            report.add_problem(problem)
+        }
         BatchItem::Skill(skill, mut files) => {
             let current = policies.current();
             let mut fix_record = FixRecord::Unrequested;
@@ -76,6 +86,12 @@ fn lint_skills(
             let mut sidecar = check_sidecar(&current, skill, &mut suppressed);
             if report.is_per_skill() {
                 findings.extend(sidecar.take().into_iter().flat_map(SidecarReport::into_findings));
+            }
+            if let Some(kept) = &mut kept {
+                kept.add_skill(skill.path(), findings.clone(), files.bytes.clone());
+                if let Some(sidecar) = &sidecar {
+                    kept.add_sidecar(&skill.dir, sidecar.clone());
+                }
             }
             let properties = report.properties(&subject)?;
             let checked = CheckedSkill {
@@ -100,7 +116,10 @@ fn lint_skills(
             }
         }
     })?;
-    catalog.report_all(&mut report)?;
+    let late = catalog.report_all(&mut report)?;
+    if let Some(kept) = kept {
+        kept.add_late(late);
+    }
     report_unused_ignores(policies, &mut report)?;
     finish(report, policies, &batch, failed)
 }
@@ -215,7 +234,13 @@ fn fix(
 
 /// Creates a policy in the working directory.
 fn create_policy(session: &CliContext) -> CommandResult {
-    let path = session.environment.current_dir.join(POLICY_FILE);
+    let directory = &session.environment.current_dir;
+    let path = directory.join(POLICY_FILE);
+    let present = PolicyFinder::new(directory).find(directory).map_err(policy_error)?;
+    if present.policy().is_some_and(|it| it.path() == std::path::Path::new(SETTINGS_FILE)) {
+        let message = format!("{SETTINGS_FILE} has a policy: its table `lint`");
+        return Err(CliError::new(exit::CONFLICT, message).with_hint("edit it, or remove it first"));
+    }
     write_new_file(&path, NEW_POLICY.as_bytes(), None).map_err(|error| {
         let failed = CliError::io(std::path::Path::new(POLICY_FILE), &error);
         if failed.code() == exit::CONFLICT {

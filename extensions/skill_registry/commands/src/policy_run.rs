@@ -146,6 +146,8 @@ fn create_finder(session: &CliContext, args: &PolicyFileArgs) -> Result<PolicyFi
 pub(super) fn policy_error(error: PolicyFileError) -> CliError {
     match error {
         PolicyFileError::Unreadable { path, error } => CliError::io(&path, &error),
+        PolicyFileError::Ambiguous { .. } => CliError::usage(display_safe(&error.to_string()))
+            .with_hint("move the keys of one to the other"),
         PolicyFileError::Invalid { path, errors } => {
             let path = display_safe(&path.display().to_string());
             let mut texts = errors.into_iter().map(|error| {

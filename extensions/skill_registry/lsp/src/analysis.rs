@@ -7,7 +7,7 @@ use skill_catalog::{FoundItem, find_skills};
 use skill_format::{Diagnostic, FileEntry, SKILL_YAML, SkillInput, decode_file, find_fences};
 use skill_policy::{
     POLICY_FILE, PolicyError, PolicyFileError, PolicyFinder, PolicyScope, RuleSelection,
-    check_policy,
+    SETTINGS_FILE, check_policy, check_settings_policy,
 };
 use skill_rules::{
     CheckScope, Finding, RuleGroup, RuleSet, SkillDocument, TextEdit, apply_fixes, find_rule,
@@ -24,6 +24,8 @@ pub(crate) enum DocumentKind {
     Sidecar,
     /// A `skillhost-lint.toml`.
     Policy,
+    /// A `skillhost.yaml`, of which only the policy is checked.
+    Settings,
     /// Any other file, which is not checked.
     Other,
 }
@@ -56,6 +58,7 @@ pub(crate) fn kind_of(path: &Path) -> DocumentKind {
         Some(name) if name.eq_ignore_ascii_case("SKILL.md") => DocumentKind::Skill,
         Some(SKILL_YAML) => DocumentKind::Sidecar,
         Some(POLICY_FILE) => DocumentKind::Policy,
+        Some(SETTINGS_FILE) => DocumentKind::Settings,
         _ => DocumentKind::Other,
     }
 }
@@ -74,9 +77,18 @@ pub(crate) fn analyze(path: &Path, text: &str, working_directory: &Path) -> Docu
                 ..Default::default()
             }
         }
-        DocumentKind::Policy => {
-            let found = check_policy(text).into_iter().map(policy_finding).collect();
-            DocumentAnalysis { findings: locate(text, 0, found), ..Default::default() }
+        DocumentKind::Policy | DocumentKind::Settings => {
+            let errors = match kind_of(path) {
+                DocumentKind::Settings => check_settings_policy(text),
+                _ => check_policy(text),
+            };
+            let found = errors.into_iter().map(policy_finding).collect();
+            let policy_error = find_ambiguity(path, working_directory);
+            DocumentAnalysis {
+                findings: locate(text, 0, found),
+                policy_error,
+                ..Default::default()
+            }
         }
         DocumentKind::Other => DocumentAnalysis::default(),
     }
@@ -121,11 +133,20 @@ fn find_policy(path: &Path, working_directory: &Path) -> (PolicyScope, Option<St
                     let first = errors.first().map(ToString::to_string).unwrap_or_default();
                     format!("{}:{first}", path.display())
                 }
-                PolicyFileError::Unreadable { .. } => error.to_string(),
+                PolicyFileError::Unreadable { .. } | PolicyFileError::Ambiguous { .. } => {
+                    error.to_string()
+                }
             };
             (PolicyScope::default(), Some(message))
         }
     }
+}
+
+/// Returns the error if the directory of a policy has a second one.
+fn find_ambiguity(path: &Path, working_directory: &Path) -> Option<String> {
+    let found = PolicyFinder::new(working_directory).find(path.parent().unwrap_or(path));
+    let error = found.err().filter(|error| matches!(error, PolicyFileError::Ambiguous { .. }));
+    error.map(|error| error.to_string())
 }
 
 fn lint_rules(scope: &PolicyScope) -> RuleSet {
@@ -239,9 +260,16 @@ mod tests {
 
     #[test]
     fn hostile_texts_are_analyzed() {
-        for text in ["", "\u{feff}", "---", "---\n---", "\u{0}\r\r\n", "---\r\nname: x\r\n---\r\n"]
-        {
-            for name in ["SKILL.md", "skill.yaml", "skillhost-lint.toml", "x"] {
+        for text in [
+            "",
+            "lint: {",
+            "\u{feff}",
+            "---",
+            "---\n---",
+            "\u{0}\r\r\n",
+            "---\r\nname: x\r\n---\r\n",
+        ] {
+            for name in ["SKILL.md", "skill.yaml", "skillhost-lint.toml", "skillhost.yaml", "x"] {
                 let path = Path::new("/nowhere/x").join(name);
                 for found in analyze(&path, text, Path::new("/")).findings {
                     assert!(text.get(found.range.clone()).is_some(), "{text:?} {:?}", found.range);

@@ -8,12 +8,15 @@ use std::rc::Rc;
 
 use skillhost_files::{LinkPolicy, read_limited};
 
-use crate::POLICY_FILE;
 use crate::policy::{LintPolicy, PolicyScope};
-use crate::policy_file::{PolicyError, parse_policy};
+use crate::policy_file::{PolicyError, parse_policy, parse_settings_policy};
+use crate::{POLICY_FILE, SETTINGS_FILE};
 
 /// The maximum size of a policy in bytes.
 const MAX_BYTES: u64 = 256 << 10;
+
+/// The maximum size of the settings of a home in bytes, as for the kernel.
+const MAX_SETTINGS_BYTES: u64 = 1 << 20;
 
 /// An error that leaves a path without its policy.
 #[derive(Debug, thiserror::Error)]
@@ -25,6 +28,12 @@ pub enum PolicyFileError {
         path: PathBuf,
         /// The error of the system.
         error: io::Error,
+    },
+    /// The settings and a file of its own in the same directory both have a policy.
+    #[error("{} and {POLICY_FILE} beside it both have a policy", path.display())]
+    Ambiguous {
+        /// The settings.
+        path: PathBuf,
     },
     /// The file is not a valid policy.
     #[error("{} is not a valid policy", path.display())]
@@ -79,13 +88,20 @@ impl PolicyFinder {
         let unreadable =
             |error: io::Error| PolicyFileError::Unreadable { path: path.to_owned(), error };
         let resolved = fs::canonicalize(path).map_err(unreadable)?;
-        let mut policy = read_policy(path)?;
+        let is_yaml = path.extension().is_some_and(|it| it == "yaml" || it == "yml");
+        let mut policy = match is_yaml {
+            false => read_policy(path)?,
+            true => read_settings_policy(path)?.ok_or_else(|| PolicyFileError::Invalid {
+                path: path.to_owned(),
+                errors: vec![missing_policy()],
+            })?,
+        };
         policy.directory = resolved.parent().unwrap_or(&resolved).to_owned();
         Ok(Self { fixed: Some(Rc::new(policy)), ..Self::default() })
     }
 
-    /// Finds the policy of a path: the nearest `skillhost-lint.toml` in its directory or above, up to
-    /// the root of the repository. Outside of a repository only the directory itself and, of those
+    /// Finds the policy of a path: the nearest `skillhost-lint.toml`, or `skillhost.yaml` with a table
+    /// `lint`, in its directory or above, up to the root of the repository. Outside of a repository only the directory itself and, of those
     /// above, the ones in the working directory are searched.
     ///
     /// A path that does not exist has no policy.
@@ -112,6 +128,29 @@ impl PolicyFinder {
         Ok(PolicyScope::new(policy, given, &resolved))
     }
 
+    /// Reads the policy in a directory, if there is one.
+    fn read_directory(&self, directory: &Path) -> Result<Option<LintPolicy>, PolicyFileError> {
+        let find = |name: &str| {
+            let file = directory.join(name);
+            let shown = file.strip_prefix(&self.working_directory).unwrap_or(&file).to_owned();
+            file.symlink_metadata().is_ok().then_some((file, shown))
+        };
+        let mut found = None;
+        if let Some((file, shown)) = find(SETTINGS_FILE) {
+            let read = read_settings_policy(&file).map_err(|error| error.with_path(&shown))?;
+            found = read.map(|policy| LintPolicy { path: shown, ..policy });
+        }
+        if let Some((file, shown)) = find(POLICY_FILE) {
+            // Neither goes before the other: one of them would be ignored without a word.
+            if let Some(settings) = found {
+                return Err(PolicyFileError::Ambiguous { path: settings.path });
+            }
+            let policy = read_policy(&file).map_err(|error| error.with_path(&shown))?;
+            found = Some(LintPolicy { path: shown, ..policy });
+        }
+        Ok(found.map(|policy| LintPolicy { directory: directory.to_owned(), ..policy }))
+    }
+
     /// Searches a directory and those above it.
     fn search(
         &mut self,
@@ -130,12 +169,7 @@ impl PolicyFinder {
             || is_start
             || directory.starts_with(&self.working_directory)
                 && !self.working_directory.as_os_str().is_empty();
-        let file = directory.join(POLICY_FILE);
-        if is_trusted && file.symlink_metadata().is_ok() {
-            let shown = file.strip_prefix(&self.working_directory).unwrap_or(&file).to_owned();
-            let mut policy = read_policy(&file).map_err(|error| error.with_path(&shown))?;
-            policy.path = shown;
-            policy.directory = directory.to_owned();
+        if is_trusted && let Some(policy) = self.read_directory(directory)? {
             found.policy = Some(Rc::new(policy));
         }
         // Outside of a repository, a directory that was the start is no result for one below it.
@@ -152,26 +186,43 @@ impl PolicyFileError {
         let path = shown.to_owned();
         match self {
             Self::Unreadable { error, .. } => Self::Unreadable { path, error },
+            Self::Ambiguous { .. } => Self::Ambiguous { path },
             Self::Invalid { errors, .. } => Self::Invalid { path, errors },
         }
     }
 }
 
 fn read_policy(path: &Path) -> Result<LintPolicy, PolicyFileError> {
+    let text = read_text(path, MAX_BYTES)?;
+    let policy = parse_policy(&text)
+        .map_err(|errors| PolicyFileError::Invalid { path: path.to_owned(), errors })?;
+    Ok(LintPolicy { path: path.to_owned(), text, ..policy })
+}
+
+/// Reads the policy in the settings of a home; `None` if they have none.
+fn read_settings_policy(path: &Path) -> Result<Option<LintPolicy>, PolicyFileError> {
+    let text = read_text(path, MAX_SETTINGS_BYTES)?;
+    let policy = parse_settings_policy(&text)
+        .map_err(|errors| PolicyFileError::Invalid { path: path.to_owned(), errors })?;
+    Ok(policy.map(|policy| LintPolicy { path: path.to_owned(), text, ..policy }))
+}
+
+fn read_text(path: &Path, limit: u64) -> Result<String, PolicyFileError> {
     let unreadable =
         |error: io::Error| PolicyFileError::Unreadable { path: path.to_owned(), error };
-    let bytes = read_limited(path, MAX_BYTES, LinkPolicy::Follow).map_err(unreadable)?;
-    let text = String::from_utf8(bytes)
-        .map_err(|_| unreadable(io::Error::new(ErrorKind::InvalidData, "the text is not UTF-8")))?;
-    let mut policy = parse_policy(&text)
-        .map_err(|errors| PolicyFileError::Invalid { path: path.to_owned(), errors })?;
-    policy.path = path.to_owned();
-    policy.text = text;
-    Ok(policy)
+    let bytes = read_limited(path, limit, LinkPolicy::Follow).map_err(unreadable)?;
+    String::from_utf8(bytes)
+        .map_err(|_| unreadable(io::Error::new(ErrorKind::InvalidData, "the text is not UTF-8")))
+}
+
+fn missing_policy() -> PolicyError {
+    PolicyError { line: 1, column: 1, message: "`lint` is missing".to_owned(), help: None }
 }
 
 #[cfg(test)]
 mod tests {
+    use skill_rules::Profile;
+
     use super::*;
 
     const SPEC: &str = "profile = \"spec\"\n";
@@ -223,6 +274,41 @@ mod tests {
             let found = found(&dir, cwd, path);
             assert_eq!(found.as_deref(), expected.map(Path::new), "{cwd} {path}");
         }
+    }
+
+    #[test]
+    fn settings_have_policy_like_file() {
+        let yaml = "models: {}\nlint:\n  profile: anthropic\n";
+        let dir = tree(&[
+            ("home/.git", ""),
+            ("home/skillhost.yaml", yaml),
+            ("home/skills/a/SKILL.md", ""),
+            ("home/skills/skillhost.yaml", "models: {} # no lint\n"),
+            ("home/team/skillhost-lint.toml", SPEC),
+            ("both/skillhost-lint.toml", SPEC),
+            ("both/skillhost.yaml", yaml),
+            ("broken/skillhost.yaml", "models: [ # of lint\n"),
+            ("wrong/skillhost.yaml", "lint: {profil: spec}\n"),
+        ]);
+        assert_eq!(found(&dir, "", "home/skills/a").as_deref(), Some(Path::new("home")));
+        assert_eq!(found(&dir, "", "home/team").as_deref(), Some(Path::new("home/team")));
+        assert_eq!(found(&dir, "", "broken"), None);
+        let mut finder = PolicyFinder::new(dir.path());
+        let policy = finder.find(&dir.path().join("home/skills")).unwrap();
+        let policy = policy.policy().unwrap();
+        assert_eq!(policy.path(), Path::new("home/skillhost.yaml"));
+        assert_eq!((policy.profile(), policy.text()), (Some(Profile::Anthropic), yaml));
+        let error = finder.find(&dir.path().join("both")).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "both/skillhost.yaml and skillhost-lint.toml beside it both have a policy"
+        );
+        let error = finder.find(&dir.path().join("wrong")).unwrap_err().to_string();
+        assert_eq!(error, "wrong/skillhost.yaml is not a valid policy");
+        let named = |name: &str| PolicyFinder::with_file(&dir.path().join(name));
+        assert!(named("home/skillhost.yaml").is_ok());
+        let error = named("broken/skillhost.yaml").unwrap_err();
+        assert!(matches!(error, PolicyFileError::Invalid { .. }), "{error}");
     }
 
     #[test]

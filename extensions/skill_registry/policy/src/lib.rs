@@ -1,6 +1,6 @@
 //! The lint policy of a repository.
 //!
-//! A file `skillhost-lint.toml` sets the profile, the levels of rules, further fields, the paths of
+//! A file `skillhost-lint.toml`, or the table `lint` in the settings of a home, sets the profile, the levels of rules, further fields, the paths of
 //! the skills and findings to ignore. [`PolicyFinder`] finds the file of a path, [`LintPolicy`] is
 //! the parsed file, and [`RuleSelection`] is what a command line adds to it.
 //!
@@ -12,12 +12,16 @@ mod finder;
 mod path_patterns;
 mod policy;
 mod policy_file;
+mod policy_tree;
 mod selection;
 
 pub use finder::{PolicyFileError, PolicyFinder};
 pub use policy::{LintPolicy, PolicyScope, SuppressedFinding, SuppressionOrigin, unused_ignores};
-pub use policy_file::{PolicyError, check_policy};
+pub use policy_file::{PolicyError, check_policy, check_settings_policy};
 pub use selection::{RuleSelection, UnknownRuleError};
 
 /// The name of the file.
 pub const POLICY_FILE: &str = "skillhost-lint.toml";
+
+/// The name of the settings of a home, which may have the policy instead.
+pub const SETTINGS_FILE: &str = "skillhost.yaml";

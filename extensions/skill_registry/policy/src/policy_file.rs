@@ -1,15 +1,15 @@
-//! The text of `skillhost-lint.toml`.
+//! The keys of a policy.
 
-use std::borrow::Cow;
 use std::cell::Cell;
-use std::ops::Range;
 
 use skill_rules::{Profile, RuleLevel};
-use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+use yaml_tree::Span;
 
 use crate::path_patterns::PathPatterns;
 use crate::policy::{IgnoreEntry, LintPolicy};
+use crate::policy_tree::{
+    NodeContent, PolicyField, PolicyNode, PolicySyntax, parse_settings, parse_toml,
+};
 use crate::selection::resolve_rules;
 
 /// The limit on the entries of a list, which bounds the work per skill.
@@ -39,26 +39,30 @@ pub struct PolicyError {
     pub help: Option<String>,
 }
 
-type TomlValue<'i> = Spanned<DeValue<'i>>;
-
-/// Parses a policy. The file and its directory are set by the caller.
+/// Parses a policy in a file of its own. The file and its directory are set by the caller.
 ///
 /// # Errors
 /// The text is not TOML, or has unknown keys or rules or values of a wrong type: every error that was
 /// found, in the order of the file.
 pub(crate) fn parse_policy(text: &str) -> Result<LintPolicy, Vec<PolicyError>> {
-    let mut reader = PolicyReader { text, errors: Vec::new() };
-    let (table, failed) = DeTable::parse_recoverable(text);
-    for error in failed {
-        let at = error.span().unwrap_or_default();
-        let message = error.message().replace('\n', ", ");
-        reader.report(at, format!("invalid TOML: {message}"), None);
-    }
     // After a syntax error, keys may be missing that the file has.
-    let policy = if reader.errors.is_empty() {
-        reader.read_policy(table.get_ref())
-    } else {
-        LintPolicy::default()
+    read_tree(&parse_toml(text)?, PolicySyntax::Toml)
+}
+
+/// Parses the policy in the settings of a home as [`parse_policy`] does; `None` if they have none.
+///
+/// # Errors
+/// As [`parse_policy`], for YAML.
+pub(crate) fn parse_settings_policy(text: &str) -> Result<Option<LintPolicy>, Vec<PolicyError>> {
+    let Some(tree) = parse_settings(text)? else { return Ok(None) };
+    read_tree(&tree, PolicySyntax::Yaml).map(Some)
+}
+
+fn read_tree(tree: &PolicyNode, syntax: PolicySyntax) -> Result<LintPolicy, Vec<PolicyError>> {
+    let mut reader = PolicyReader { syntax, errors: Vec::new() };
+    let policy = match reader.read_table(tree, "lint") {
+        Some(fields) => reader.read_policy(fields),
+        None => LintPolicy::default(),
     };
     if reader.errors.is_empty() {
         return Ok(policy);
@@ -73,17 +77,23 @@ pub fn check_policy(text: &str) -> Vec<PolicyError> {
     parse_policy(text).err().unwrap_or_default()
 }
 
-struct PolicyReader<'t> {
-    text: &'t str,
+/// Returns the errors of the policy in the settings of a home, in the order of the file.
+#[must_use]
+pub fn check_settings_policy(text: &str) -> Vec<PolicyError> {
+    parse_settings_policy(text).err().unwrap_or_default()
+}
+
+struct PolicyReader {
+    syntax: PolicySyntax,
     errors: Vec<PolicyError>,
 }
 
-impl PolicyReader<'_> {
-    fn read_policy(&mut self, table: &DeTable<'_>) -> LintPolicy {
+impl PolicyReader {
+    fn read_policy(&mut self, fields: &[PolicyField]) -> LintPolicy {
         let mut policy = LintPolicy::default();
-        self.check_keys(table, &KEYS, "");
-        for (key, value) in table {
-            match &**key.get_ref() {
+        self.check_keys(fields, &KEYS, "");
+        for PolicyField { name, value, .. } in fields {
+            match &**name {
                 "profile" => policy.profile = self.read_profile(value),
                 "allowed-fields" => {
                     let fields = self.read_texts(value, "allowed-fields");
@@ -91,10 +101,10 @@ impl PolicyReader<'_> {
                 }
                 "severity" => policy.levels = self.read_levels(value),
                 "paths" => {
-                    if let Some(table) = self.read_table(value, "paths") {
-                        self.check_keys(table, &PATH_KEYS, "paths.");
-                        policy.include = self.read_patterns(table, "include", "paths.include");
-                        policy.exclude = self.read_patterns(table, "exclude", "paths.exclude");
+                    if let Some(fields) = self.read_table(value, "paths") {
+                        self.check_keys(fields, &PATH_KEYS, "paths.");
+                        policy.include = self.read_patterns(fields, "include", "paths.include");
+                        policy.exclude = self.read_patterns(fields, "exclude", "paths.exclude");
                     }
                 }
                 "ignore" => policy.ignores = self.read_ignores(value),
@@ -104,25 +114,25 @@ impl PolicyReader<'_> {
         policy
     }
 
-    fn read_profile(&mut self, value: &TomlValue<'_>) -> Option<Profile> {
+    fn read_profile(&mut self, value: &PolicyNode) -> Option<Profile> {
         let name = self.read_text(value, "profile")?;
         let found = Profile::ALL.into_iter().find(|profile| profile.as_str() == name);
         if found.is_none() {
             let names = Profile::ALL.map(Profile::as_str);
             let help = nearest_name(&name, &names)
                 .unwrap_or_else(|| format!("write one of `{}`", names.join("`, `")));
-            self.report(value.span(), format!("profile `{name}` not found"), Some(help));
+            self.report(value.place, format!("profile `{name}` not found"), Some(help));
         }
         found
     }
 
-    fn read_levels(&mut self, value: &TomlValue<'_>) -> Vec<(&'static str, RuleLevel)> {
+    fn read_levels(&mut self, value: &PolicyNode) -> Vec<(&'static str, RuleLevel)> {
         let mut levels = Vec::new();
-        let Some(table) = self.read_table(value, "severity") else { return levels };
-        for (key, value) in table {
+        let Some(fields) = self.read_table(value, "severity") else { return levels };
+        for field in fields {
             // `name.format = "off"` without quotes is a table of `name` in TOML.
-            for (name, at, value) in flatten_keys(key.get_ref(), key.span(), value) {
-                let rules = self.read_rule(&name, at);
+            for (name, place, value) in flatten_keys(field) {
+                let rules = self.read_rule(&name, place);
                 let Some(word) = self.read_text(value, &format!("severity.{name}")) else {
                     continue;
                 };
@@ -132,11 +142,8 @@ impl PolicyReader<'_> {
                         let names = LEVELS.map(|(level, _)| level);
                         let help = format!("write one of `{}`", names.join("`, `"));
                         let help = nearest_name(&word, &names).unwrap_or(help);
-                        self.report(
-                            value.span(),
-                            format!("`{word}` is not a severity"),
-                            Some(help),
-                        );
+                        let message = format!("`{word}` is not a severity");
+                        self.report(value.place, message, Some(help));
                     }
                 }
             }
@@ -144,156 +151,170 @@ impl PolicyReader<'_> {
         levels
     }
 
-    fn read_ignores(&mut self, value: &TomlValue<'_>) -> Vec<IgnoreEntry> {
-        let DeValue::Array(list) = value.get_ref() else {
-            self.report_type(value, "ignore", "a list of tables: write `[[ignore]]`");
+    fn read_ignores(&mut self, value: &PolicyNode) -> Vec<IgnoreEntry> {
+        let NodeContent::List(list) = &value.content else {
+            let expected = match self.syntax {
+                PolicySyntax::Toml => "a list of tables: write `[[ignore]]`",
+                PolicySyntax::Yaml => "a list of mappings: write `- rules: [RULE]` below it",
+            };
+            self.report_type(value, "ignore", expected);
             return Vec::new();
         };
         self.check_length(value, list.len());
         list.iter().filter_map(|entry| self.read_ignore(entry)).collect()
     }
 
-    fn read_ignore(&mut self, value: &TomlValue<'_>) -> Option<IgnoreEntry> {
-        let table = self.read_table(value, "ignore")?;
-        self.check_keys(table, &IGNORE_KEYS, "ignore.");
+    fn read_ignore(&mut self, value: &PolicyNode) -> Option<IgnoreEntry> {
+        let fields = self.read_table(value, "ignore")?;
+        self.check_keys(fields, &IGNORE_KEYS, "ignore.");
         let mut rules = Vec::new();
-        match table.get("rules") {
+        match find_field(fields, "rules") {
             Some(names) => {
-                for (name, at) in self.read_texts(names, "ignore.rules") {
-                    rules.extend(self.read_rule(&name, at));
+                for (name, place) in self.read_texts(names, "ignore.rules") {
+                    rules.extend(self.read_rule(&name, place));
                 }
             }
             None => {
-                let help = "add `rules = [\"RULE\"]`".to_owned();
-                self.report(value.span(), "`ignore` without `rules`".to_owned(), Some(help));
+                let help = match self.syntax {
+                    PolicySyntax::Toml => "add `rules = [\"RULE\"]`",
+                    PolicySyntax::Yaml => "add `rules: [RULE]`",
+                };
+                let message = "`ignore` without `rules`".to_owned();
+                self.report(value.place, message, Some(help.to_owned()));
             }
         }
-        let reason = match table.get("reason") {
+        let reason = match find_field(fields, "reason") {
             Some(reason) => self.read_text(reason, "ignore.reason")?,
             None => String::new(),
         };
         if reason.trim().is_empty() {
-            let help = "add `reason = \"…\"`: it is part of the reports".to_owned();
-            self.report(value.span(), "`ignore` without a reason".to_owned(), Some(help));
+            let help = match self.syntax {
+                PolicySyntax::Toml => "add `reason = \"…\"`: it is part of the reports",
+                PolicySyntax::Yaml => "add `reason: …`: it is part of the reports",
+            };
+            let message = "`ignore` without a reason".to_owned();
+            self.report(value.place, message, Some(help.to_owned()));
         }
-        let paths = self.read_patterns(table, "paths", "ignore.paths");
-        let (line, column) = self.position(value.span().start);
+        let paths = self.read_patterns(fields, "paths", "ignore.paths");
+        let Span { line, column } = value.place;
         Some(IgnoreEntry { rules, paths, reason, line, column, used: Cell::new(false) })
     }
 
-    fn read_rule(&mut self, name: &str, at: Range<usize>) -> Vec<&'static str> {
+    fn read_rule(&mut self, name: &str, place: Span) -> Vec<&'static str> {
         resolve_rules(name).unwrap_or_else(|error| {
             let help = error.similar.first().map(|similar| format!("did you mean `{similar}`?"));
-            self.report(at, error.to_string(), help);
+            self.report(place, error.to_string(), help);
             Vec::new()
         })
     }
 
     fn read_patterns(
         &mut self,
-        table: &DeTable<'_>,
+        fields: &[PolicyField],
         key: &str,
         name: &str,
     ) -> Option<PathPatterns> {
-        let patterns = self.read_texts(table.get(key)?, name);
+        let patterns = self.read_texts(find_field(fields, key)?, name);
         match PathPatterns::new(patterns.iter().map(|(pattern, _)| pattern.as_str())) {
             Ok(compiled) => Some(compiled),
             Err((index, reason)) => {
-                let (pattern, at) = patterns.into_iter().nth(index).unwrap_or_default();
+                let (pattern, place) = patterns.into_iter().nth(index).unwrap_or_default();
                 let help = "write a path relative to this file, with `*`, `**` and `?`".to_owned();
-                self.report(at, format!("`{pattern}` is not a pattern: {reason}"), Some(help));
+                let message = format!("`{pattern}` is not a pattern: {reason}");
+                self.report(place, message, Some(help));
                 None
             }
         }
     }
 
-    /// Reads a text, or a list of them, with their positions.
-    fn read_texts(&mut self, value: &TomlValue<'_>, name: &str) -> Vec<(String, Range<usize>)> {
-        match value.get_ref() {
-            DeValue::String(text) => vec![(text.to_string(), value.span())],
-            DeValue::Array(list) => {
+    /// Reads a text, or a list of them, with their places.
+    fn read_texts(&mut self, value: &PolicyNode, name: &str) -> Vec<(String, Span)> {
+        match &value.content {
+            NodeContent::Text(text) => vec![(text.clone(), value.place)],
+            NodeContent::List(list) => {
                 self.check_length(value, list.len());
                 let texts = list.iter().take(MAX_ENTRIES);
-                texts.filter_map(|item| Some((self.read_text(item, name)?, item.span()))).collect()
+                texts.filter_map(|item| Some((self.read_text(item, name)?, item.place))).collect()
             }
-            _ => {
+            NodeContent::Table(_) | NodeContent::Other(_) => {
                 self.report_type(value, name, "a list of texts");
                 Vec::new()
             }
         }
     }
 
-    fn read_text(&mut self, value: &TomlValue<'_>, name: &str) -> Option<String> {
-        let text = value.get_ref().as_str().map(str::to_owned);
-        if text.is_none() {
-            self.report_type(value, name, "a text");
-        }
-        text
-    }
-
-    fn read_table<'v, 'i>(
-        &mut self,
-        value: &'v TomlValue<'i>,
-        name: &str,
-    ) -> Option<&'v DeTable<'i>> {
-        let table = value.get_ref().as_table();
-        if table.is_none() {
-            self.report_type(value, name, "a table");
-        }
-        table
-    }
-
-    fn check_keys(&mut self, table: &DeTable<'_>, known: &[&str], prefix: &str) {
-        for key in table.keys().filter(|key| !known.contains(&&**key.get_ref())) {
-            let name = key.get_ref();
-            let help = nearest_name(name, known)
-                .unwrap_or_else(|| format!("the keys are `{}`", known.join("`, `")));
-            self.report(key.span(), format!("unknown key `{prefix}{name}`"), Some(help));
+    fn read_text(&mut self, value: &PolicyNode, name: &str) -> Option<String> {
+        match &value.content {
+            NodeContent::Text(text) => Some(text.clone()),
+            _ => {
+                self.report_type(value, name, "a text");
+                None
+            }
         }
     }
 
-    fn check_length(&mut self, value: &TomlValue<'_>, length: usize) {
+    fn read_table<'v>(&mut self, value: &'v PolicyNode, name: &str) -> Option<&'v [PolicyField]> {
+        match &value.content {
+            NodeContent::Table(fields) => Some(fields),
+            _ => {
+                let expected = match self.syntax {
+                    PolicySyntax::Toml => "a table",
+                    PolicySyntax::Yaml => "a mapping",
+                };
+                self.report_type(value, name, expected);
+                None
+            }
+        }
+    }
+
+    fn check_keys(&mut self, fields: &[PolicyField], known: &[&str], prefix: &str) {
+        for PolicyField { name, place, .. } in fields {
+            if !known.contains(&name.as_str()) {
+                let help = nearest_name(name, known)
+                    .unwrap_or_else(|| format!("the keys are `{}`", known.join("`, `")));
+                self.report(*place, format!("unknown key `{prefix}{name}`"), Some(help));
+            }
+        }
+    }
+
+    fn check_length(&mut self, value: &PolicyNode, length: usize) {
         if length > MAX_ENTRIES {
             let message = format!("a list has {length} entries, at most {MAX_ENTRIES} are read");
-            self.report(value.span(), message, None);
+            self.report(value.place, message, None);
         }
     }
 
-    fn report_type(&mut self, value: &TomlValue<'_>, name: &str, expected: &str) {
-        let found = value.get_ref().type_str();
-        self.report(value.span(), format!("`{name}` is {found} instead of {expected}"), None);
+    fn report_type(&mut self, value: &PolicyNode, name: &str, expected: &str) {
+        let found = value.type_name(self.syntax);
+        self.report(value.place, format!("`{name}` is {found} instead of {expected}"), None);
     }
 
-    fn report(&mut self, at: Range<usize>, message: String, help: Option<String>) {
-        let (line, column) = self.position(at.start);
+    fn report(&mut self, place: Span, message: String, help: Option<String>) {
+        let Span { line, column } = place;
         self.errors.push(PolicyError { line, column, message, help });
-    }
-
-    /// Returns the line and column of an offset.
-    fn position(&self, offset: usize) -> (u32, u32) {
-        let before = self.text.get(..offset).unwrap_or(self.text);
-        let line = before.matches('\n').count() + 1;
-        let start = before.rfind('\n').map_or(0, |at| at + 1);
-        let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
-        (number(line), number(before[start..].chars().count() + 1))
     }
 }
 
+fn find_field<'v>(fields: &'v [PolicyField], name: &str) -> Option<&'v PolicyNode> {
+    fields.iter().find(|field| field.name == name).map(|field| &field.value)
+}
+
 /// Returns the values below a key, with the keys between joined by dots.
-fn flatten_keys<'v, 'i>(
-    key: &str,
-    at: Range<usize>,
-    value: &'v TomlValue<'i>,
-) -> Vec<(Cow<'v, str>, Range<usize>, &'v TomlValue<'i>)> {
-    match value.get_ref() {
+fn flatten_keys(field: &PolicyField) -> Vec<(String, Span, &PolicyNode)> {
+    match &field.value.content {
         // Ids have at most two parts.
-        DeValue::Table(table) => {
-            let inner = |(name, value): (&Spanned<Cow<'i, str>>, &'v TomlValue<'i>)| {
-                (Cow::from(format!("{key}.{}", name.get_ref())), name.span(), value)
-            };
-            table.iter().map(inner).collect()
+        NodeContent::Table(fields) => {
+            let inner =
+                |below: &'_ PolicyField| (format!("{}.{}", field.name, below.name), below.place);
+            fields
+                .iter()
+                .map(|below| {
+                    let (name, place) = inner(below);
+                    (name, place, &below.value)
+                })
+                .collect()
         }
-        _ => vec![(Cow::from(key.to_owned()), at, value)],
+        _ => vec![(field.name.clone(), field.place, &field.value)],
     }
 }
 

@@ -39,6 +39,7 @@ impl LoadedSettings {
         let groups = [
             ("build", json(serde_json::to_value(&self.settings.build))),
             ("events", json(serde_json::to_value(&self.settings.events))),
+            ("lint", Value::Object(self.settings.lint.clone())),
             ("mcp", json(serde_json::to_value(&self.settings.mcp))),
             ("processes", json(serde_json::to_value(&self.settings.processes))),
             ("supervisor", json(serde_json::to_value(self.settings.supervisor))),
@@ -201,6 +202,16 @@ mod tests {
             row("models.known.a/b", json!({ "context_window": 8 }), "skillhost.yaml"),
         ];
         assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn lint_policy_has_row_per_key() {
+        let text = "lint:\n  profile: spec\n  severity: {name.*: off}\n";
+        let expected = [
+            row("lint.profile", json!("spec"), "skillhost.yaml"),
+            row("lint.severity", json!({ "name.*": "off" }), "skillhost.yaml"),
+        ];
+        assert_eq!(rows(text, &json!({})), expected);
     }
 
     fn setting(key: &str, value: Value, source: &str) -> SettingProvenance {

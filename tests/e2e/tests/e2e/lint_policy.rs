@@ -43,6 +43,62 @@ fn allowed_field_passes_lint_and_validate() {
 }
 
 #[test]
+fn settings_of_home_have_policy() {
+    let home = typed_home().file("sandbox/x", "").settings(
+        "lint:\n  allowed-fields: [type]\n  ignore:\n    - rules: [backslash-path]\n      reason: \
+         for Windows\n    - rules: [large-file]\n      reason: unused\n",
+    );
+    // An entry is judged if everything below the policy is checked.
+    let report = run_lint(&home, &[".", "--json"]).exits(1).json();
+    assert_eq!(rules_of(&report), (vec![], vec!["backslash-path"]));
+    let unused = &report["skills"][1];
+    assert_eq!(
+        (&unused["path"], &unused["diagnostics"][0]["line"]),
+        (&json!("skillhost.yaml"), &json!(6))
+    );
+    home.skillhost(["skill", "validate", "skills"]).success();
+    let config = home.skillhost(["config", "--json"]).success().json();
+    let rows: Vec<_> = config["settings"].as_array().unwrap().iter().collect();
+    let row = rows.iter().find(|row| row["key"] == "lint.allowed-fields").unwrap();
+    assert_eq!(
+        (&row["value"], &row["source"]),
+        (&json!(["type"]), &json!("[HOME]/skillhost.yaml"))
+    );
+    // The nearest wins as a whole.
+    home.write("skills/skillhost-lint.toml", "profile = \"spec\"\n");
+    let report = run_lint(&home, &["skills", "--json"]).exits(1).json();
+    assert_eq!(rules_of(&report).1, [""; 0]);
+    fs::remove_file(home.path("skills/skillhost-lint.toml")).unwrap();
+    insta::assert_snapshot!(run_lint(&home, &["--init"]), @"
+    exit 4
+    --- stderr
+    error: skillhost.yaml has a policy: its table `lint`
+    hint: edit it, or remove it first
+    ");
+    home.write("skillhost-lint.toml", "profile = \"spec\"\n");
+    insta::assert_snapshot!(run_lint(&home, &["skills"]), @"
+    exit 2
+    --- stderr
+    error: skillhost.yaml and skillhost-lint.toml beside it both have a policy
+    hint: move the keys of one to the other
+    ");
+    fs::remove_file(home.path("skillhost-lint.toml")).unwrap();
+    home.write("skillhost.yaml", "lint:\n  profile: specs\n");
+    insta::assert_snapshot!(run_lint(&home, &["skills"]), @"
+    exit 2
+    --- stderr
+    error: skillhost.yaml:2:12: profile `specs` not found
+    hint: did you mean `spec`?
+    ");
+    // The kernel does not read it; only its shape is a matter of the settings.
+    home.skillhost(["config"]).success();
+    home.write("skillhost.yaml", "lint: [spec]\n");
+    home.skillhost(["config"]).exits(2);
+    let schema = home.skillhost(["schema", "settings"]).success().json();
+    assert!(schema["properties"]["lint"]["properties"]["allowed-fields"].is_object(), "{schema}");
+}
+
+#[test]
 fn severities_apply_to_lint_alone() {
     let home = typed_home().file(
         "skillhost-lint.toml",
@@ -294,6 +350,28 @@ fn watch_prints_changes_until_interrupted() {
     let shown = output.stdout.matches("[backslash-path]").count();
     assert_eq!(shown, 1, "{output}");
     run_lint(&home, &["--watch", "--json", "skills"]).exits(2);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn watch_reads_skills_once_at_start() {
+    use rustix::fs::inotify;
+    let home = typed_home();
+    let events = inotify::init(inotify::CreateFlags::NONBLOCK).unwrap();
+    // Two equal events in sequence would be reported as one.
+    let flags = inotify::WatchFlags::OPEN | inotify::WatchFlags::CLOSE;
+    inotify::add_watch(&events, home.path("skills/beads/SKILL.md"), flags).unwrap();
+    let watch = home.spawn(["skill", "lint", "--watch", "skills"]);
+    watch.line_with("1 skill: invalid; 1 error, 1 warning");
+    let mut buffer = [std::mem::MaybeUninit::uninit(); 4096];
+    let mut events = inotify::Reader::new(&events, &mut buffer);
+    let mut opened = 0;
+    while let Ok(event) = events.next() {
+        opened += usize::from(event.events().contains(inotify::ReadFlags::OPEN));
+    }
+    // For the stamp with which later ones are compared, and for the check.
+    assert_eq!(opened, 2);
+    watch.interrupt().exits(130);
 }
 
 #[test]

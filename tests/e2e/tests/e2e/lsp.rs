@@ -308,6 +308,30 @@ fn policy_applies_and_reloads_when_saved() {
 }
 
 #[test]
+fn policy_in_settings_applies_and_is_checked() {
+    let home = beads_home().settings("lint:\n  allowed-fields: [type]\n");
+    let mut client = LspClient::start(&home, 0);
+    client.open(&format!("{HEAD}type: x\n---\nCount.\n"));
+    assert_eq!(client.diagnostics().1, [] as [Value; 0]);
+    let uri = format!("file://{}", home.path("skillhost.yaml").display());
+    let item = json!({ "uri": uri, "version": 1, "text": "models: {}\nlint: {profil: x}\n" });
+    client.notify("textDocument/didOpen", &json!({ "textDocument": item }));
+    let (_, found) = client.diagnostics();
+    assert!(found[0]["message"].as_str().unwrap().contains("did you mean `profile`?"));
+    assert_eq!(found[0]["range"]["start"], json!({ "line": 1, "character": 7 }));
+    home.write("skillhost-lint.toml", "");
+    client.notify("workspace/didChangeWatchedFiles", &json!({ "changes": [] }));
+    let message = loop {
+        let shown = client.read();
+        if shown["method"] == "window/showMessage" {
+            break shown["params"]["message"].as_str().unwrap().to_owned();
+        }
+    };
+    assert!(message.contains("skillhost-lint.toml beside it both have a policy"), "{message}");
+    assert_eq!(client.shut_down(), Some(0));
+}
+
+#[test]
 fn malformed_messages_do_not_end_session() {
     let home = beads_home();
     let mut client = LspClient::start(&home, 0);

@@ -259,7 +259,11 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     ("skill-lsp", &["skill-policy", "skill-catalog", "skill-rules", "skill-format"]),
-    ("skill-policy", &["skill-rules", "skill-format", "skillhost-files"]),
+    (
+        "skill-policy",
+        // The settings of a home may have the policy.
+        &["skill-rules", "skill-format", "skillhost-files", "yaml-tree"],
+    ),
     (
         "skill-service",
         &[

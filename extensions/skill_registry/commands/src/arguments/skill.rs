@@ -232,8 +232,9 @@ Exit codes: 0 no errors or warnings, 1 errors, warnings or a directory without a
 found, 4 a file changed before it was fixed, 5 I/O or permission error. The highest code is returned.
 A bad file does not stop the others. With --watch, 130 after Ctrl-C.
 
-The nearest skillhost-lint.toml, up to the root of the repository, sets the profile, severities,
-further fields, paths and ignored findings; `lint --init` creates one, docs/lint.md describes it.")]
+The nearest skillhost-lint.toml, or skillhost.yaml with a table `lint`, up to the root of the
+repository, sets the profile, severities, further fields, paths and ignored findings; `lint --init`
+creates one, docs/lint.md describes it.")]
 pub struct LintArgs {
     #[command(flatten)]
     pub(crate) paths: SkillPaths,

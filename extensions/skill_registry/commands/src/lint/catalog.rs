@@ -80,15 +80,20 @@ impl CrossSkillLinter {
         Ok(())
     }
 
-    /// Reports the buffered entries and the findings between skills.
-    pub(super) fn report_all(self, report: &mut FindingsReport) -> Result<(), CliError> {
-        let mut late = self.find_late().into_iter().peekable();
+    /// Reports the buffered entries and the findings between skills. Returns the latter as
+    /// [`CrossSkillLinter::into_late_findings`] does, unless they are part of the entries.
+    pub(super) fn report_all(
+        self,
+        report: &mut FindingsReport,
+    ) -> Result<Vec<(PathBuf, Vec<Finding>)>, CliError> {
+        let late = self.find_late();
         if !report.is_per_skill() {
-            for late in late {
-                self.report_late(report, &late)?;
+            for late in &late {
+                self.report_late(report, late)?;
             }
-            return Ok(());
+            return Ok(self.with_paths(late));
         }
+        let mut late = late.into_iter().peekable();
         for held in self.held {
             let BufferedEntry::Skill { seen, mut findings, properties, mut suppressed, fix } = held
             else {
@@ -113,12 +118,17 @@ impl CrossSkillLinter {
                 fix: &fix,
             })?;
         }
-        Ok(())
+        Ok(Vec::new())
     }
 
     /// Returns the findings between skills with the path of their SKILL.md.
     pub(super) fn into_late_findings(self) -> Vec<(PathBuf, Vec<Finding>)> {
-        let late = self.find_late().into_iter();
+        let late = self.find_late();
+        self.with_paths(late)
+    }
+
+    fn with_paths(&self, late: Vec<LateFindings>) -> Vec<(PathBuf, Vec<Finding>)> {
+        let late = late.into_iter();
         late.map(|late| (self.seen[late.seen].path.clone(), late.findings)).collect()
     }
 

@@ -5,7 +5,6 @@
 //! systems work as well. Findings that moved within their file are not printed again.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -19,14 +18,12 @@ use super::super::batch::{BatchFilter, BatchItem, for_each_chosen};
 use super::super::policy_run::PolicyRun;
 use super::super::report::{CheckedSkill, FindingsReport, FixRecord};
 use super::catalog::CrossSkillLinter;
+use super::file_findings::FileFindings;
 use super::{check, check_sidecar, input, lint_skills, start_policies};
 use crate::arguments::{LintArgs, ReportFormat};
 
 /// The time between two comparisons.
 const INTERVAL: Duration = Duration::from_secs(1);
-
-/// The findings of each file, with its text for excerpts.
-type WatchedFiles = BTreeMap<PathBuf, (Vec<Finding>, Vec<u8>)>;
 
 /// Everything that a check depends on.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -56,10 +53,10 @@ pub(super) fn watch_skills(
     let mut interrupt = session.block_on(Box::pin(async { signal(SignalKind::interrupt()) }))??;
     let mut last = read_state(session, args);
     let policies = start_policies(session, args)?;
-    // Before the report: an edit that the report has missed is then a change.
-    let mut known = check_all(session, args)?;
+    // Those of the report itself: an edit during it differs from the state above.
+    let mut known = FileFindings::default();
     let report = FindingsReport::with_rule_totals(session.output, format, Profile::default());
-    lint_skills(session, args, &policies, report)?;
+    lint_skills(session, args, &policies, report, Some(&mut known))?;
     session.output.print_note("checking again when a file changes; Ctrl-C ends");
     loop {
         let pause = async { tokio::time::timeout(INTERVAL, interrupt.recv()).await.is_ok() };
@@ -125,25 +122,20 @@ fn read_state(session: &CliContext, args: &LintArgs) -> WatchedState {
 }
 
 /// Returns the findings of all files of a run.
-fn check_all(session: &CliContext, args: &LintArgs) -> Result<WatchedFiles, CliError> {
+fn check_all(session: &CliContext, args: &LintArgs) -> Result<FileFindings, CliError> {
     let policies = start_policies(session, args)?;
     let mut catalog = CrossSkillLinter::default();
-    let mut all = WatchedFiles::new();
+    let mut all = FileFindings::default();
     for_each_chosen(session, &args.paths, &policies, |item| {
         match item {
-            BatchItem::Problem(problem) => {
-                let diagnostic = Diagnostic::error(problem.rule, problem.message.clone());
-                let finding = Finding { diagnostic, edits: Vec::new() };
-                all.entry(problem.path.clone()).or_default().0.push(finding);
-            }
+            BatchItem::Problem(problem) => all.add_problem(problem),
             BatchItem::Skill(skill, files) => {
                 let current = policies.current();
                 let input = input(skill, &files);
                 let subject = SkillDocument::new(&input, current.rules.options().profile);
                 let (findings, mut suppressed) = check(&current, skill, &subject);
                 if let Some(sidecar) = check_sidecar(&current, skill, &mut suppressed) {
-                    let entry = all.entry(skill.dir.join(SKILL_YAML)).or_default();
-                    entry.0.extend(sidecar.into_findings());
+                    all.add_sidecar(&skill.dir, sidecar);
                 }
                 let path = skill.path();
                 let checked = CheckedSkill {
@@ -157,31 +149,27 @@ fn check_all(session: &CliContext, args: &LintArgs) -> Result<WatchedFiles, CliE
                 };
                 catalog.add(&subject, &checked, current);
                 drop(subject);
-                all.insert(path, (findings, files.bytes));
+                all.add_skill(path, findings, files.bytes);
             }
         }
         Ok(())
     })?;
-    for (path, findings) in catalog.into_late_findings() {
-        all.entry(path).or_default().0.extend(findings);
-    }
+    all.add_late(catalog.into_late_findings());
     Ok(all)
 }
 
 /// Prints the findings that are new and those that are gone.
 fn print_changes(
     session: &CliContext,
-    before: &WatchedFiles,
-    after: &WatchedFiles,
+    before: &FileFindings,
+    after: &FileFindings,
 ) -> Result<(), CliError> {
     let mut report = FindingsReport::new(session.output, ReportFormat::Human, Profile::default());
     let mut resolved = Vec::new();
     let mut added = 0;
-    let nothing = (Vec::new(), Vec::new());
-    let paths = before.keys().chain(after.keys().filter(|path| !before.contains_key(*path)));
-    for path in paths {
-        let old = &before.get(path).unwrap_or(&nothing).0;
-        let (new, bytes) = after.get(path).unwrap_or(&nothing);
+    for path in before.paths_with(after) {
+        let (old, _) = before.of_file(path);
+        let (new, bytes) = after.of_file(path);
         let findings = without(new, old);
         added += findings.len();
         let (suppressed, fix) = (&[], FixRecord::NONE);
@@ -201,7 +189,7 @@ fn print_changes(
             display_safe(&format!("resolved[{rule}]: {}: {message}", path.display()))
         }));
     }
-    let left: usize = after.values().map(|(findings, _)| findings.len()).sum();
+    let left = after.count();
     let summary = format!("{added} new, {} resolved; {left} in all", resolved.len());
     resolved.push(summary);
     report.finish_with_lines(&resolved)

@@ -9,6 +9,7 @@ use skill_rules::{Finding, RuleSet};
 use super::{CheckedSkill, FixRecord};
 
 /// A `skill.yaml` and its findings.
+#[derive(Clone)]
 pub(in super::super) struct SidecarReport {
     path: PathBuf,
     text: String,

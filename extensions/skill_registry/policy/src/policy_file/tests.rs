@@ -85,6 +85,70 @@ fn wrong_types_are_reported() {
     );
 }
 
+fn settings_errors(text: &str) -> Vec<String> {
+    let errors = parse_settings_policy(text).err().unwrap_or_default();
+    let line = |error: &PolicyError| match &error.help {
+        Some(help) => format!("{error}; {help}"),
+        None => error.to_string(),
+    };
+    errors.iter().map(line).collect()
+}
+
+#[test]
+fn settings_have_same_keys() {
+    let policy = parse_settings_policy(
+        "models: {default: a/b}\nlint:\n  profile: anthropic\n  allowed-fields: [type]\n  \
+         severity:\n    gotchas-present: off\n    name.format: warning\n  paths:\n    \
+         include: [skills]\n    exclude: skills/old\n  ignore:\n    - rules: [name.*, \
+         large-file]\n      paths: [skills/a]\n      reason: legacy\n",
+    )
+    .unwrap()
+    .unwrap();
+    assert_eq!(policy.profile, Some(Profile::Anthropic));
+    assert_eq!(policy.allowed_fields, ["type"]);
+    let levels = [("gotchas-present", RuleLevel::Off), ("name.format", RuleLevel::Warning)];
+    assert_eq!(policy.levels, levels);
+    assert!(policy.include.is_some() && policy.exclude.is_some());
+    let [entry] = &policy.ignores[..] else { panic!("{:?}", policy.ignores) };
+    assert_eq!((entry.line, entry.column, &*entry.reason), (12, 7, "legacy"));
+    for text in ["", "models: {}", "# lint\n", "extensions: {lint: {x: 1}}", "- lint"] {
+        assert!(parse_settings_policy(text).unwrap().is_none(), "{text:?}");
+    }
+    assert!(parse_settings_policy("lint: {}").unwrap().is_some());
+}
+
+#[test]
+fn settings_errors_have_places() {
+    assert_eq!(
+        settings_errors(
+            "lint:\n  profil: spec\n  severity: {gotcha-present: of}\n  paths: []\n  ignore:\n    \
+             - paths: ../x\n"
+        ),
+        [
+            "2:3: unknown key `profil`; did you mean `profile`?",
+            "3:14: rule `gotcha-present` not found; did you mean `gotchas-present`?",
+            "3:30: `of` is not a severity; did you mean `off`?",
+            "4:10: `paths` is a list instead of a mapping",
+            "6:7: `ignore` without `rules`; add `rules: [RULE]`",
+            "6:7: `ignore` without a reason; add `reason: …`: it is part of the reports",
+            "6:14: `../x` is not a pattern: `../x` leads out of the directory; write a path relative \
+             to this file, with `*`, `**` and `?`",
+        ]
+    );
+    assert_eq!(settings_errors("lint:\n"), ["1:5: `lint` is empty instead of a mapping"]);
+    assert_eq!(settings_errors("lint: [a]"), ["1:7: `lint` is a list instead of a mapping"]);
+    assert_eq!(
+        settings_errors("lint: {profile: spec, profile: spec}\n"),
+        ["1:23: `profile` is there twice"]
+    );
+    for text in ["lint: {", "lint: &a {}\nx: *a", "\"lint\": !t {}", "lint: {}\n---\nlint: {}"] {
+        let found = settings_errors(text);
+        assert!(found.len() == 1 && found[0].contains("invalid YAML: "), "{text:?}: {found:?}");
+    }
+    let deep = format!("lint: {}", "[".repeat(100_000));
+    assert_eq!(settings_errors(&deep).len(), 1);
+}
+
 #[test]
 fn invalid_toml_has_position() {
     let found = errors("profile = \"spec\"\nallowed-fields = [\n");
