@@ -223,11 +223,14 @@ fn print_kernel(output: Output, kernel: &KernelStatus) -> Result<(), CliError> {
     print_field(output, "runs", &[format!("{} active", kernel.active_runs)])
 }
 
+/// The column at which the values of fields start.
+const VALUE_COLUMN: usize = 12;
+
 /// Prints a field; each further line is below the first one.
 fn print_field(output: Output, name: &str, lines: &[String]) -> Result<(), CliError> {
     let mut name = name;
     for line in lines {
-        output.print_line(format!("{BOLD}{name:<11}{BOLD:#} {line}"))?;
+        output.print_wrapped(&format!("{BOLD}{name:<11}{BOLD:#} {line}"), VALUE_COLUMN)?;
         name = "";
     }
     Ok(())

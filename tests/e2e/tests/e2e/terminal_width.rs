@@ -4,16 +4,20 @@ use std::fmt::Write as _;
 
 use test_support::TestHome;
 
-use crate::fixtures::{home, skill_md};
+use crate::fixtures::{home, skill_md, start_kernel};
 
 const WIDTHS: [u16; 4] = [60, 80, 120, 200];
 
 /// Runs a command on a terminal and returns what it shows, with control sequences as `\e[…m`.
 fn show(home: &TestHome, args: &[&str], width: u16, color: &str) -> String {
+    show_with_code(home, args, width, color, 0)
+}
+
+fn show_with_code(home: &TestHome, args: &[&str], width: u16, color: &str, code: i32) -> String {
     let mut command = home.command();
     let terminal = home.on_terminal(command.args(["--color", color]).args(args), (width, 100));
     let left = terminal.finish();
-    assert_eq!(left.output.status, 0, "{}", left.output);
+    assert_eq!(left.output.status, code, "{}", left.output);
     let shown = String::from_utf8(left.bytes).unwrap().replace("\r\n", "\n");
     let root = home.root().display().to_string();
     shown.replace(&root, "[HOME]").replace('\u{1b}', "\\e")
@@ -29,19 +33,30 @@ fn plain(text: &str) -> String {
 /// Returns the output at every width, and with colors at one. At each width both show the same, and
 /// only a word without a blank may be wider than the terminal.
 fn widths(home: &TestHome, args: &[&str]) -> String {
+    widths_of(home, args, 0, &str::to_owned)
+}
+
+/// Returns the output as [`widths`] does, for a command that ends with an exit code and whose output
+/// has parts that `normalize` removes.
+fn widths_of(
+    home: &TestHome,
+    args: &[&str],
+    code: i32,
+    normalize: &dyn Fn(&str) -> String,
+) -> String {
     let mut text = String::new();
     for width in WIDTHS {
-        let shown = show(home, args, width, "never");
-        let colored = show(home, args, width, "always");
+        let shown = show_with_code(home, args, width, "never", code);
+        let colored = show_with_code(home, args, width, "always", code);
         assert!(!shown.contains("\\e"), "{shown}");
-        assert_eq!(plain(&colored), shown, "{width}");
+        assert_eq!(normalize(&plain(&colored)), normalize(&shown), "{width}");
         for line in shown.lines().filter(|line| line.chars().count() > usize::from(width)) {
             let words = line.split_whitespace().count();
             assert!(words <= 2, "{width}: {line}");
         }
-        let _ = write!(text, "== {width} columns\n{shown}");
+        let _ = write!(text, "== {width} columns\n{}", normalize(&shown));
         if width == 80 {
-            let _ = write!(text, "== {width} columns, with colors\n{colored}");
+            let _ = write!(text, "== {width} columns, with colors\n{}", normalize(&colored));
         }
     }
     text
@@ -434,4 +449,110 @@ fn config_fits_terminal() {
     supervisor.within_ms                         300000                                                                 default
     workspaces                                   []                                                                     default
     ");
+}
+
+/// Removes the paths of the home and of its log, which are of another length on other machines.
+fn without_paths(shown: &str) -> String {
+    let is_kept = |line: &&str| {
+        let is_path = line.contains("[HOME]");
+        let name = plain(line);
+        !is_path && !matches!(name.trim(), "home" | "log")
+    };
+    shown.lines().filter(is_kept).map(|line| format!("{line}\n")).collect()
+}
+
+/// Joins the lines of the first field and replaces its numbers, whose lengths decide where it is
+/// wrapped.
+fn normalize_kernel_field(shown: &str) -> String {
+    let shown = without_paths(shown);
+    let at = shown.find("\nmodel").or_else(|| shown.find("\n\\e[1mmodel")).unwrap();
+    let (field, rest) = shown.split_at(at);
+    let field = field.split_whitespace().collect::<Vec<_>>().join(" ");
+    let words = field.split(' ').map(|word| {
+        let is_number = word.starts_with(|c: char| c.is_ascii_digit());
+        let is_version = word.matches('.').count() == 2;
+        if is_number && !is_version { "N" } else { word }
+    });
+    let field = words.collect::<Vec<_>>().join(" ");
+    field + rest
+}
+
+#[test]
+fn status_fits_terminal() {
+    let home = filled_home()
+        .manifest("broken", "id: broken\nname: [\n")
+        .extension("new", "id: new\nname: New\nagent:\n  instructions: Wait.\n");
+    insta::assert_snapshot!(widths_of(&home, &["status"], 3, &without_paths), @r#"
+    == 60 columns
+    kernel      not running; start it: skillhost run
+    model       script/demo
+    manifests   echo, plain, skill_registry
+    waiting     approval of the extension `new`: skillhost ext
+                approve new
+    == 80 columns
+    kernel      not running; start it: skillhost run
+    model       script/demo
+    manifests   echo, plain, skill_registry
+    waiting     approval of the extension `new`: skillhost ext approve new
+    == 80 columns, with colors
+    \e[1mkernel     \e[0m \e[33mnot running\e[0m; start it: skillhost run
+    \e[1mmodel      \e[0m script/demo
+    \e[1mmanifests  \e[0m echo, plain, skill_registry
+    \e[1mwaiting    \e[0m approval of the extension `new`: skillhost ext approve new
+    == 120 columns
+    kernel      not running; start it: skillhost run
+    model       script/demo
+    manifests   echo, plain, skill_registry
+    waiting     approval of the extension `new`: skillhost ext approve new
+    == 200 columns
+    kernel      not running; start it: skillhost run
+    model       script/demo
+    manifests   echo, plain, skill_registry
+    waiting     approval of the extension `new`: skillhost ext approve new
+    "#);
+    let kernel = start_kernel(&home);
+    insta::assert_snapshot!(widths_of(&home, &["status"], 0, &normalize_kernel_field), @r#"
+    == 60 columns
+    kernel running, process N for N s, version 0.1.0
+    model       script/demo
+    extensions  echo 0.1.0, skill_registry 0.1.0
+                rejected broken, new; see: skillhost ext doctor
+    agents      plain
+    runs        0 active
+    waiting     approval of the extension `new`: skillhost ext
+                approve new
+    == 80 columns
+    kernel running, process N for N s, version 0.1.0
+    model       script/demo
+    extensions  echo 0.1.0, skill_registry 0.1.0
+                rejected broken, new; see: skillhost ext doctor
+    agents      plain
+    runs        0 active
+    waiting     approval of the extension `new`: skillhost ext approve new
+    == 80 columns, with colors
+    \e[1mkernel \e[0m \e[32mrunning\e[0m, process N for N s, version 0.1.0
+    \e[1mmodel      \e[0m script/demo
+    \e[1mextensions \e[0m echo 0.1.0, skill_registry 0.1.0
+    \e[1m           \e[0m \e[1m\e[31mrejected\e[0m broken, new; see: skillhost ext doctor
+    \e[1magents     \e[0m plain
+    \e[1mruns       \e[0m 0 active
+    \e[1mwaiting    \e[0m approval of the extension `new`: skillhost ext approve new
+    == 120 columns
+    kernel running, process N for N s, version 0.1.0
+    model       script/demo
+    extensions  echo 0.1.0, skill_registry 0.1.0
+                rejected broken, new; see: skillhost ext doctor
+    agents      plain
+    runs        0 active
+    waiting     approval of the extension `new`: skillhost ext approve new
+    == 200 columns
+    kernel running, process N for N s, version 0.1.0
+    model       script/demo
+    extensions  echo 0.1.0, skill_registry 0.1.0
+                rejected broken, new; see: skillhost ext doctor
+    agents      plain
+    runs        0 active
+    waiting     approval of the extension `new`: skillhost ext approve new
+    "#);
+    kernel.interrupt().success();
 }
