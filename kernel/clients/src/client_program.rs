@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use serde_json::json;
-use skillhost_terminal::{CliError, exit};
+use skillhost_terminal::{CliError, Output, exit};
 
 use crate::client::{ConfigScope, McpClient};
 use crate::server_entry::{SERVER_NAME, ServerEntry, quote_for_shell};
@@ -96,12 +96,17 @@ impl ClientCommand {
     ///
     /// # Errors
     /// The program cannot be started, or failed.
-    pub(crate) fn run(&self, program: &Path, directory: &Path) -> Result<(), CliError> {
+    pub(crate) fn run(
+        &self,
+        program: &Path,
+        directory: &Path,
+        output: Output,
+    ) -> Result<(), CliError> {
         let status = Command::new(program)
             .args(self.words.iter().skip(1))
             .current_dir(directory)
             .stdin(Stdio::null())
-            .stdout(std::io::stderr())
+            .stdout(output.messages_of_child())
             .status()
             .map_err(|error| CliError::io(program, &error))?;
         if status.success() {

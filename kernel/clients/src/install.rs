@@ -3,12 +3,11 @@
 //! The client's own program makes the change, after the user has seen its command line. Without the
 //! program, or with `--write`, it is the configuration file that is edited.
 
-use std::io::{self, BufRead as _, IsTerminal as _};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use skillhost_home::Home;
-use skillhost_terminal::{BOLD, CliContext, CliError, CommandResult, display_safe, exit};
+use skillhost_terminal::{CliContext, CliError, CommandResult, display_safe, exit};
 
 use crate::arguments::ClientInstallArgs;
 use crate::client::{ClientEnvironment, ConfigScope, McpClient};
@@ -140,21 +139,19 @@ impl<'s> InstallPlan<'s> {
             output.print_progress(display_safe(&command.to_line()));
         }
         if !yes {
-            if output.json || !io::stdin().is_terminal() || !io::stderr().is_terminal() {
-                let message = "an installation requires a terminal, or --yes";
-                return Err(CliError::usage(message)
-                    .with_hint(format!("see: {}", self.spell("--print")))
-                    .with_hint(format!("then: {}", self.spell("--yes"))));
-            }
-            output.print_progress(format!("{BOLD}run it?{BOLD:#} [y]es, [N]o"));
-            let mut line = String::new();
-            io::stdin().lock().read_line(&mut line)?;
-            if !matches!(line.trim().to_ascii_lowercase().as_str(), "y" | "yes") {
-                return Err(CliError::new(exit::FINDINGS, "nothing was changed"));
+            match output.ask_yes_no("run it?")? {
+                Some(true) => {}
+                Some(false) => return Err(CliError::new(exit::FINDINGS, "nothing was changed")),
+                None => {
+                    let message = "an installation requires a terminal, or --yes";
+                    return Err(CliError::usage(message)
+                        .with_hint(format!("see: {}", self.spell("--print")))
+                        .with_hint(format!("then: {}", self.spell("--yes"))));
+                }
             }
         }
         for command in commands {
-            command.run(program, &self.environment.project).map_err(|error| {
+            command.run(program, &self.environment.project, output).map_err(|error| {
                 error.with_hint(format!("edit the file instead: {}", self.spell("--write")))
             })?;
         }

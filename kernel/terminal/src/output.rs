@@ -1,7 +1,8 @@
 //! Output: results go to stdout, everything else to stderr.
 
 use std::fmt::Display;
-use std::io::{self, IsTerminal as _, Write};
+use std::io::{self, BufRead as _, IsTerminal as _, Write};
+use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anstyle::{AnsiColor, Style};
@@ -152,6 +153,27 @@ impl Output {
         if !self.json {
             to_stderr(format!("{lines}\n"));
         }
+    }
+
+    /// Asks a question with the default no, and returns the answer; `None` if no terminal is there to
+    /// answer it.
+    ///
+    /// # Errors
+    /// Standard input cannot be read.
+    pub fn ask_yes_no(self, question: &str) -> Result<Option<bool>, CliError> {
+        if self.json || !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+            return Ok(None);
+        }
+        self.print_progress(format!("{BOLD}{question}{BOLD:#} [y]es, [N]o"));
+        let mut line = String::new();
+        io::stdin().lock().read_line(&mut line)?;
+        Ok(Some(matches!(line.trim().to_ascii_lowercase().as_str(), "y" | "yes")))
+    }
+
+    /// Returns standard error for the results of another program, which are no results of this one.
+    #[must_use]
+    pub fn messages_of_child(self) -> Stdio {
+        io::stderr().into()
     }
 
     /// Prints the single object of `--json`; `schema_version` is one of its fields.

@@ -9,7 +9,8 @@ use std::rc::Rc;
 use skillhost_files::{LinkPolicy, read_limited};
 
 use crate::policy::{LintPolicy, PolicyScope};
-use crate::policy_file::{PolicyError, parse_policy, parse_settings_policy};
+use crate::policy_error::PolicyError;
+use crate::policy_file::{parse_policy, parse_settings_policy};
 use crate::{POLICY_FILE, SETTINGS_FILE};
 
 /// The maximum size of a policy in bytes.
@@ -30,7 +31,7 @@ pub enum PolicyFileError {
         error: io::Error,
     },
     /// The settings and a file of its own in the same directory both have a policy.
-    #[error("{} and {POLICY_FILE} beside it both have a policy", path.display())]
+    #[error("{} and {POLICY_FILE} next to it both have a policy", path.display())]
     Ambiguous {
         /// The settings.
         path: PathBuf,
@@ -301,7 +302,7 @@ mod tests {
         let error = finder.find(&dir.path().join("both")).unwrap_err().to_string();
         assert_eq!(
             error,
-            "both/skillhost.yaml and skillhost-lint.toml beside it both have a policy"
+            "both/skillhost.yaml and skillhost-lint.toml next to it both have a policy"
         );
         let error = finder.find(&dir.path().join("wrong")).unwrap_err().to_string();
         assert_eq!(error, "wrong/skillhost.yaml is not a valid policy");

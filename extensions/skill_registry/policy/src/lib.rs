@@ -11,13 +11,15 @@
 mod finder;
 mod path_patterns;
 mod policy;
+mod policy_error;
 mod policy_file;
 mod policy_tree;
 mod selection;
 
 pub use finder::{PolicyFileError, PolicyFinder};
 pub use policy::{LintPolicy, PolicyScope, SuppressedFinding, SuppressionOrigin, unused_ignores};
-pub use policy_file::{PolicyError, check_policy, check_settings_policy};
+pub use policy_error::PolicyError;
+pub use policy_file::{check_policy, check_settings_policy};
 pub use selection::{RuleSelection, UnknownRuleError};
 
 /// The name of the file.

@@ -7,6 +7,7 @@ use yaml_tree::Span;
 
 use crate::path_patterns::PathPatterns;
 use crate::policy::{IgnoreEntry, LintPolicy};
+use crate::policy_error::PolicyError;
 use crate::policy_tree::{
     NodeContent, PolicyField, PolicyNode, PolicySyntax, parse_settings, parse_toml,
 };
@@ -24,20 +25,6 @@ const LEVELS: [(&str, RuleLevel); 4] = [
     ("warning", RuleLevel::Warning),
     ("error", RuleLevel::Error),
 ];
-
-/// An error in a policy.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{line}:{column}: {message}")]
-pub struct PolicyError {
-    /// The line, counted from 1.
-    pub line: u32,
-    /// The column in characters, counted from 1.
-    pub column: u32,
-    /// The message: a lower-case fragment without a final period.
-    pub message: String,
-    /// The suggested correction, if there is one.
-    pub help: Option<String>,
-}
 
 /// Parses a policy in a file of its own. The file and its directory are set by the caller.
 ///

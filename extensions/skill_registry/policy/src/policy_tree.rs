@@ -1,4 +1,4 @@
-//! The tree of a policy, whatever the syntax of its file.
+//! The tree of a policy in either syntax.
 
 use std::ops::Range;
 
@@ -6,7 +6,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 use yaml_tree::{Span, StrictErrorKind, StrictLimits, Value as YamlValue, excerpt, parse_strict};
 
-use crate::policy_file::PolicyError;
+use crate::policy_error::PolicyError;
 
 /// The key of the policy in the settings of a home.
 const SETTINGS_KEY: &str = "lint";

@@ -1,8 +1,9 @@
 //! `skillhost ext build`, `ext rollback`, and `ext probe`, which tests a build.
 
-use std::io::{self, BufRead as _, IsTerminal as _};
+use std::io::{self, IsTerminal as _};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 use skillhost_builder::TrialReport;
@@ -13,8 +14,9 @@ use skillhost_home::{ApprovalSurface, Settings};
 use skillhost_kernel::{BootOptions, control, probe_extension as load};
 use skillhost_process::ProcessSupervisor;
 use skillhost_terminal::{
-    BOLD, CliContext, CliError, CommandResult, display_safe, exit, parse_answer,
+    CliContext, CliError, CommandResult, Output, display_safe, exit, parse_answer,
 };
+use tokio_util::sync::CancellationToken;
 
 use crate::cli::ExtensionBuildArgs;
 use crate::failures::kernel_error;
@@ -33,17 +35,16 @@ pub(super) fn cmd_ext_build(session: &CliContext, args: &ExtensionBuildArgs) -> 
         for line in format_details(&preview.details) {
             output.print_progress(line);
         }
-        output
-            .print_progress(format!("{BOLD}build and install {}?{BOLD:#} [y]es, [N]o", preview.id));
-        let mut line = String::new();
-        io::stdin().lock().read_line(&mut line)?;
-        if !matches!(line.trim().to_ascii_lowercase().as_str(), "y" | "yes") {
+        if output.ask_yes_no(&format!("build and install {}?", preview.id))? != Some(true) {
             return Err(CliError::new(exit::FINDINGS, "nothing was built"));
         }
     }
     // The digest binds the approval: files changed after the preview fail the build.
     let request = ControlRequest::Build { id: args.id.clone(), sha256: preview.sha256, surface };
-    let built: BuildOutcome = request_cancellable(session, request)?;
+    let progress = BuildProgress::start(session, &args.id)?;
+    let built = request_cancellable(session, request);
+    drop(progress);
+    let built: BuildOutcome = built?;
     if output.json {
         output.print_json(&built)?;
         return Ok(exit::OK);
@@ -64,6 +65,43 @@ pub(super) fn cmd_ext_build(session: &CliContext, args: &ExtensionBuildArgs) -> 
     }
     output.print_line(activation_note(built.active))?;
     Ok(exit::OK)
+}
+
+/// A line on the terminal with the time that a build has taken so far: the first build of a crate
+/// compiles the SDK, which takes a minute. Removed when dropped.
+struct BuildProgress {
+    output: Output,
+    stop: Option<CancellationToken>,
+}
+
+impl BuildProgress {
+    /// Shows the line, if standard error is a terminal.
+    fn start(session: &CliContext, id: &str) -> Result<Self, CliError> {
+        let output = session.output;
+        if output.json || !io::stderr().is_terminal() {
+            return Ok(Self { output, stop: None });
+        }
+        let (stop, id) = (CancellationToken::new(), display_safe(id));
+        let stopped = stop.clone();
+        session.spawn(Box::pin(async move {
+            let mut seconds = 0;
+            while !stopped.is_cancelled() {
+                output.redraw_line(format!("checking, building and trying {id}: {seconds} s"));
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                seconds += 1;
+            }
+        }))?;
+        Ok(Self { output, stop: Some(stop) })
+    }
+}
+
+impl Drop for BuildProgress {
+    fn drop(&mut self) {
+        if let Some(stop) = &self.stop {
+            stop.cancel();
+            self.output.redraw_line("");
+        }
+    }
 }
 
 pub(super) fn cmd_ext_rollback(session: &CliContext, id: &str) -> CommandResult {

@@ -1,7 +1,5 @@
 //! `skillhost thread`: stored threads.
 
-use std::io::{self, BufRead as _, IsTerminal as _};
-
 use serde_json::json;
 use skillhost_conversation::{Message, ThreadContents, ThreadStore, ThreadSummary};
 use skillhost_payload::format_minute;
@@ -33,19 +31,15 @@ fn delete(
     ids.sort_unstable();
     ids.dedup();
     if !yes {
-        if output.json || !io::stdin().is_terminal() || !io::stderr().is_terminal() {
-            return Err(CliError::usage("a deletion requires a terminal, or --yes"));
-        }
         for id in &ids {
             // A damaged thread can be deleted as well.
             let title = threads.read(id).map(|it| it.summary.title).unwrap_or_default();
             output.print_progress(format!("{id}  {}", display_safe(&title)));
         }
-        output.print_progress(format!("{BOLD}delete?{BOLD:#} [y]es, [N]o"));
-        let mut line = String::new();
-        io::stdin().lock().read_line(&mut line)?;
-        if !matches!(line.trim().to_ascii_lowercase().as_str(), "y" | "yes") {
-            return Err(CliError::new(exit::FINDINGS, "nothing was deleted"));
+        match output.ask_yes_no("delete?")? {
+            Some(true) => {}
+            Some(false) => return Err(CliError::new(exit::FINDINGS, "nothing was deleted")),
+            None => return Err(CliError::usage("a deletion requires a terminal, or --yes")),
         }
     }
     for id in &ids {

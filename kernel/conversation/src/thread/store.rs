@@ -236,7 +236,7 @@ impl ThreadStore {
         let path = self.validated_path(id)?;
         let failed = |source| ThreadError::Io { path: path.clone(), source };
         let file = open_append(&path, false).map_err(|error| self.open_error(id, error))?;
-        // Whoever has it open would write on into a file without a name.
+        // A process that has it open would write on into a file without a name.
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(ThreadError::Busy { id: id.to_owned() }),

@@ -39,7 +39,7 @@ fn open_thread_is_not_deleted() {
     let id = thread.id().to_owned();
     assert!(matches!(threads.delete(&id), Err(ThreadError::Busy { .. })));
     drop(thread);
-    assert_eq!(threads.ids().unwrap(), [id.clone()]);
+    assert_eq!(threads.ids().unwrap(), std::slice::from_ref(&id));
     threads.delete(&id).unwrap();
     assert_eq!(threads.ids().unwrap(), [""; 0]);
     assert!(matches!(threads.delete(&id), Err(ThreadError::NotFound { .. })));

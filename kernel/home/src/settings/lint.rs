@@ -15,7 +15,7 @@ pub(super) fn lint_schema(_: &mut SchemaGenerator) -> Schema {
                 "type": "string"
             },
             "allowed-fields": {
-                "description": "Fields of the frontmatter that the profile does not have.",
+                "description": "Further fields, which the profile does not have.",
                 "allOf": [texts()]
             },
             "severity": {

@@ -124,7 +124,10 @@ fn many_threads_cost_little() {
         std::fs::hard_link(&journal, directory.join(format!("0000{number:05}.jsonl"))).unwrap();
     }
     let before = children_cpu_ms();
-    assert_eq!(completions(&home, &["thread", "show", &newest[..5]]), [newest.clone()]);
+    assert_eq!(
+        completions(&home, &["thread", "show", &newest[..5]]),
+        std::slice::from_ref(&newest)
+    );
     assert_eq!(completions(&home, &["chat", "--thread", "000001"]).len(), 1_000);
     let shown = home.skillhost(["thread", "show", &newest[..8], "--json"]).success().json();
     assert_eq!(shown["id"], newest);

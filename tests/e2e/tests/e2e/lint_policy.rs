@@ -79,7 +79,7 @@ fn settings_of_home_have_policy() {
     insta::assert_snapshot!(run_lint(&home, &["skills"]), @"
     exit 2
     --- stderr
-    error: skillhost.yaml and skillhost-lint.toml beside it both have a policy
+    error: skillhost.yaml and skillhost-lint.toml next to it both have a policy
     hint: move the keys of one to the other
     ");
     fs::remove_file(home.path("skillhost-lint.toml")).unwrap();

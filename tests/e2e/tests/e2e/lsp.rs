@@ -327,7 +327,7 @@ fn policy_in_settings_applies_and_is_checked() {
             break shown["params"]["message"].as_str().unwrap().to_owned();
         }
     };
-    assert!(message.contains("skillhost-lint.toml beside it both have a policy"), "{message}");
+    assert!(message.contains("skillhost-lint.toml next to it both have a policy"), "{message}");
     assert_eq!(client.shut_down(), Some(0));
 }
 

@@ -54,6 +54,7 @@ mod mcp_review;
 mod mcp_rmcp;
 mod mcp_values;
 mod models;
+mod new_user;
 mod operations;
 mod paging;
 mod paths;
