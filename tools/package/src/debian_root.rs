@@ -56,6 +56,7 @@ impl DebianRoot {
             if !output.status.success() {
                 let text = String::from_utf8_lossy(&output.stdout);
                 let last = text.lines().last().unwrap_or("failed").to_owned();
+                remove_directory(&new)?;
                 return Err(format!("debootstrap: {last}").into());
             }
             fs::rename(&new, &base)?;

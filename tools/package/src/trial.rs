@@ -44,21 +44,28 @@ pub struct TrialSettings<'a> {
 /// A package is missing or damaged, or a step fails.
 pub fn try_packages(settings: &TrialSettings<'_>) -> Result<()> {
     fs::create_dir_all(settings.roots.cache)?;
+    let unpacked = settings.roots.cache.join("archive");
+    let image = settings.roots.cache.join("image");
+    let result = try_each(settings, &unpacked, &image);
+    for directory in [unpacked, image] {
+        remove_directory(&directory)?;
+    }
+    result
+}
+
+fn try_each(settings: &TrialSettings<'_>, unpacked: &Path, image: &Path) -> Result<()> {
     println!("digests");
     let count = verify_checksums(settings.packages)?;
     report(&format!("SHA256SUMS: {count} files"));
     println!("archive");
-    let unpacked = settings.roots.cache.join("archive");
-    remove_directory(&unpacked)?;
-    let archive = find_package(settings.packages, ".tar.zst")?;
-    unpack_archive(&archive, &unpacked)?;
-    let product = PackageTree::from_directory(&unpacked)?;
-    try_archive(settings, &product, &unpacked)?;
+    remove_directory(unpacked)?;
+    unpack_archive(&find_package(settings.packages, ".tar.zst")?, unpacked)?;
+    let product = PackageTree::from_directory(unpacked)?;
+    try_archive(settings, &product, unpacked)?;
     println!("debian package");
     try_debian(settings, &product)?;
     println!("image");
-    try_image(settings)?;
-    remove_directory(&unpacked)
+    try_image(settings, image)
 }
 
 /// Finds the package whose name has an ending.
@@ -199,11 +206,10 @@ fn find_toolchain() -> Option<PathBuf> {
     path.join("bin/cargo").is_file().then_some(path)
 }
 
-fn try_image(settings: &TrialSettings<'_>) -> Result<()> {
-    let directory = settings.roots.cache.join("image");
-    remove_directory(&directory)?;
-    fs::create_dir_all(&directory)?;
-    let configuration = unpack_image(&find_package(settings.packages, ".oci")?, &directory)?;
+fn try_image(settings: &TrialSettings<'_>, directory: &Path) -> Result<()> {
+    remove_directory(directory)?;
+    fs::create_dir_all(directory)?;
+    let configuration = unpack_image(&find_package(settings.packages, ".oci")?, directory)?;
     report("digests of all blobs and layers");
     let config = configuration.config().as_ref().ok_or("an image without a configuration")?;
     let program = config.entrypoint().iter().flatten().next().ok_or("no entrypoint")?;
@@ -214,11 +220,10 @@ fn try_image(settings: &TrialSettings<'_>) -> Result<()> {
         Some((name.to_owned(), value.to_owned()))
     });
     let home = config.working_dir().as_deref().ok_or("an image without a directory")?;
-    let root = ChrootRoot::new(directory.clone());
+    let root = ChrootRoot::new(directory.to_owned());
     let trial =
         TrialUser { root: &root, program, user, variables: variables.collect(), mount: None };
-    trial.try_main_flow(settings.version, &format!("{home}/agents"))?;
-    remove_directory(&directory)
+    trial.try_main_flow(settings.version, &format!("{home}/agents"))
 }
 
 /// Creates the home directory of the trial's user and returns a path in it.
@@ -336,6 +341,7 @@ mod tests {
         }
         let expected = "skillhost --version: `skillhost 0.2.0` is not in:\necho (GNU coreutils)";
         assert!(error.starts_with(expected), "{error}");
+        assert_eq!(fs::read_dir(cache.path()).unwrap().count(), 0);
         fs::write(packages.path().join("a.tar.zst"), "changed").unwrap();
         let error = try_packages(&settings).unwrap_err().to_string();
         assert_eq!(error, "a.tar.zst: differs from SHA256SUMS");
