@@ -227,7 +227,7 @@ fn settings_errors_have_position() {
     insta::assert_snapshot!(home.skillhost(["config"]), @"
     exit 2
     --- stderr
-    error: [HOME]/skillhost.yaml:2:1: unknown field `extension`, expected one of `allow_shadowing`, `events`, `extensions`, `mcp`, `models`, `processes`, `supervisor`, `build`, `workspaces`
+    error: [HOME]/skillhost.yaml:2:1: unknown field `extension`, expected one of `allow_shadowing`, `events`, `extensions`, `lint`, `mcp`, `models`, `processes`, `supervisor`, `build`, `workspaces`
     hint: did you mean `extensions`?
     ");
     home.write("skillhost.yaml", "extensions: [1]\n");
@@ -310,6 +310,7 @@ fn schemas_match_documentation() {
         "build",
         "events",
         "extensions",
+        "lint",
         "mcp",
         "models",
         "processes",

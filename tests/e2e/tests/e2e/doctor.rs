@@ -36,6 +36,7 @@ fn healthy_home_has_no_findings() {
         "disabled": [],
         "loaded": [
           {
+            "bundled": false,
             "context_priority": 200,
             "id": "echo",
             "interfaces": [],
@@ -48,6 +49,7 @@ fn healthy_home_has_no_findings() {
             "version": "0.1.0"
           },
           {
+            "bundled": false,
             "context_priority": 60,
             "id": "skill_registry",
             "interfaces": [

@@ -39,6 +39,7 @@ fn list_shows_loaded_rejected_disabled() {
       ],
       "loaded": [
         {
+          "bundled": false,
           "context_priority": 200,
           "id": "echo",
           "interfaces": [],
@@ -51,6 +52,7 @@ fn list_shows_loaded_rejected_disabled() {
           "version": "0.1.0"
         },
         {
+          "bundled": false,
           "context_priority": 60,
           "id": "skill_registry",
           "interfaces": [

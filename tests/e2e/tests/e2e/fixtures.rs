@@ -73,6 +73,10 @@ pub(crate) fn run_as_reader(home: &TestHome, args: &[&str]) -> Output {
     // The target directory may be unreadable for other users, so the binaries are copied.
     let bin = home.outside().join("bin");
     fs::create_dir_all(&bin).unwrap();
+    // An installation without files; without one the program would unpack its own.
+    for directory in ["manifests", "skills"] {
+        fs::create_dir_all(home.outside().join("share/skillhost").join(directory)).unwrap();
+    }
     for built in [binary(), library("echo"), library("skill_registry")] {
         let link = bin.join(built.file_name().unwrap());
         if !link.exists() && fs::hard_link(&built, &link).is_err() {
