@@ -9,5 +9,6 @@ mod kernel_session;
 mod known_ids;
 
 fn main() -> std::process::ExitCode {
+    skillhost_sandbox::exit_if_launcher();
     commands::main()
 }

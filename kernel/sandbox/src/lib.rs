@@ -1,22 +1,57 @@
-//! Child processes that run foreign code: process extensions, builds and trials.
+//! Child processes that run foreign code: process extensions, builds, trials and scripts.
 //!
-//! This is the one place that starts them, so that every limit applies to all of them: `launch`
+//! This is the one place that starts them, so that every limit applies to all of them.
+//!
+//! In isolation: `sandboxed_child` starts this binary again as a `launcher`, which gives up
+//! everything that the policy does not allow, starts the program and watches its limits;
+//! `protocol` has the messages between both, `isolation` the report. Without isolation: `launch`
 //! describes a program and its complete environment, `group` signals all processes of a child.
 //! `child` is a long-running child with pipes, `limited_run` runs a program to its exit within
 //! limits. `orphans` ends the children of a killed kernel, `parent` this process with its parent,
-//! and `printable` makes output safe to show.
+//! and `printable` makes output safe to show. `sys` has the system calls that need `unsafe`.
 
 mod child;
 mod group;
+mod isolation;
 mod launch;
+#[cfg(target_os = "linux")]
+mod launcher;
 mod limited_run;
 mod orphans;
 mod parent;
 mod printable;
+#[cfg(target_os = "linux")]
+mod protocol;
+#[cfg(target_os = "linux")]
+mod sandboxed_child;
+#[cfg(target_os = "linux")]
+mod sys;
 
 pub use child::{ChildProcess, ChildSpec};
+pub use isolation::{EndCause, FailedLevel, IsolationReport, RefusalKind, RunEnd, SandboxRefusal};
 pub use launch::{LaunchError, LaunchSpec};
 pub use limited_run::{ProcessExit, ProcessLimits, run_limited};
 pub use orphans::kill_recorded;
 pub use parent::exit_with_parent;
 pub use printable::to_printable;
+#[cfg(target_os = "linux")]
+pub use protocol::InputMode;
+#[cfg(target_os = "linux")]
+pub use sandboxed_child::{
+    LevelSelection, SandboxError, SandboxLauncher, SandboxSpec, SandboxedChild, SandboxedExit,
+};
+
+/// The argument that makes the program its own launcher. Others reject it, so that a program
+/// without the call of [`exit_if_launcher`] does nothing.
+#[cfg(target_os = "linux")]
+const LAUNCHER_ARGUMENT: &str = "--sandbox-launcher";
+
+/// Runs the launcher and exits if this process was started as one.
+///
+/// The first statement of `main`: the launcher must have one thread and nothing open.
+pub fn exit_if_launcher() {
+    #[cfg(target_os = "linux")]
+    if std::env::args_os().nth(1).is_some_and(|argument| argument == LAUNCHER_ARGUMENT) {
+        std::process::exit(i32::from(!launcher::run_launcher()));
+    }
+}

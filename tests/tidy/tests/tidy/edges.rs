@@ -52,7 +52,14 @@ const LAYERS: &[&[&str]] = &[
     &["skillhost-bundled-sdk"],
     &["skillhost-home", "skillhost-events", "skillhost-sdk", "skill-format", "skill-search"],
     &["skillhost-manifest", "skillhost-contract", "skillhost-sandbox"],
-    &["skillhost-payload", "yaml-tree", "skillhost-files", "skill-diff", "skill-tokens"],
+    &[
+        "skillhost-payload",
+        "yaml-tree",
+        "skillhost-files",
+        "skillhost-policy",
+        "skill-diff",
+        "skill-tokens",
+    ],
     &["word-vectors"],
 ];
 
@@ -61,7 +68,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("skillhost-payload", &[]),
     ("yaml-tree", &[]),
     ("skillhost-files", &[]),
-    ("skillhost-sandbox", &["skillhost-files"]),
+    ("skillhost-policy", &[]),
+    ("skillhost-sandbox", &["skillhost-files", "skillhost-policy"]),
     ("skillhost-contract", &["skillhost-payload"]),
     ("skillhost-manifest", &["yaml-tree"]),
     ("skillhost-events", &["skillhost-files", "skillhost-payload", "skillhost-manifest"]),

@@ -188,6 +188,8 @@ fn children_are_started_in_one_place() {
         &["kernel", "extensions"],
         &[
             "kernel/sandbox/src/launch.rs",
+            "kernel/sandbox/src/launcher/setup.rs",
+            "kernel/sandbox/src/sandboxed_child.rs",
             // The editor and the pager of the person at the terminal, the program of an MCP client
             // whose command line that person has seen, and the kernel itself.
             "extensions/skill_registry/commands/src/review/editor.rs",
@@ -232,6 +234,10 @@ fn nothing_is_written_in_place() {
             "extensions/skill_registry/ledger/src/files/data_file.rs",
             // The build directory, which cargo gives to one build script at a time.
             "kernel/bundle/build.rs",
+            // Files of the kernel for a new process, control group and root directory.
+            "kernel/sandbox/src/launcher/attempt.rs",
+            "kernel/sandbox/src/launcher/cgroup.rs",
+            "kernel/sandbox/src/launcher/mounts.rs",
             // Renews the documentation in this repository.
         ],
     );

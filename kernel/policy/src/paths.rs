@@ -1,0 +1,74 @@
+//! Paths of a policy: literal, absolute, without `..`.
+
+use std::path::{Component, Path, PathBuf};
+
+use crate::layer::PolicyError;
+
+/// The directories that `~` and `.` name in a layer.
+#[derive(Debug, Clone, Copy)]
+pub struct PolicyRoots<'a> {
+    /// The home directory of the operator.
+    pub home: &'a Path,
+    /// The work directory of the run.
+    pub work: &'a Path,
+}
+
+impl PolicyRoots<'_> {
+    /// Returns the absolute path that an entry names.
+    ///
+    /// # Errors
+    /// [`PolicyError::Path`] for a pattern, an empty path or one with `..`.
+    pub(crate) fn resolve(&self, key: &'static str, text: &str) -> Result<PathBuf, PolicyError> {
+        let invalid = |reason| PolicyError::Path { key, path: text.to_owned(), reason };
+        if text.is_empty() || text.contains('\0') {
+            return Err(invalid("it is empty or contains a NUL"));
+        }
+        if text.contains(['*', '?', '[']) {
+            return Err(invalid("paths are literal; patterns are not supported"));
+        }
+        let path = match text.strip_prefix('~') {
+            Some("") => self.home.to_owned(),
+            Some(rest) => match rest.strip_prefix('/') {
+                Some(below) => self.home.join(below),
+                None => return Err(invalid("only `~/` names a home directory")),
+            },
+            None => self.work.join(text),
+        };
+        let mut clean = PathBuf::new();
+        for component in path.components() {
+            match component {
+                Component::ParentDir => return Err(invalid("`..` is not allowed")),
+                Component::CurDir => {}
+                other => clean.push(other),
+            }
+        }
+        match clean.is_absolute() {
+            true => Ok(clean),
+            false => Err(invalid("it is not absolute")),
+        }
+    }
+}
+
+/// Returns the paths that both lists allow: of two nested paths the inner one.
+pub(crate) fn intersect_paths(wide: &[PathBuf], narrow: &[PathBuf]) -> Vec<PathBuf> {
+    let mut both: Vec<PathBuf> = Vec::new();
+    for (one, other) in wide.iter().flat_map(|one| narrow.iter().map(move |other| (one, other))) {
+        if other.starts_with(one) {
+            both.push(other.clone());
+        } else if one.starts_with(other) {
+            both.push(one.clone());
+        }
+    }
+    both.sort();
+    both.dedup();
+    both
+}
+
+/// Adds the entries of a list that are not in another one.
+pub(crate) fn unite<T: PartialEq + Clone>(list: &mut Vec<T>, more: &[T]) {
+    for entry in more {
+        if !list.contains(entry) {
+            list.push(entry.clone());
+        }
+    }
+}

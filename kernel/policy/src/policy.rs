@@ -1,0 +1,90 @@
+//! The policy of one run.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::domain::DomainPattern;
+use crate::isolation::IsolationRequirement;
+use crate::limits::ResourceLimits;
+
+/// The files that a run may use; paths are absolute, and denied ones win.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct FilesystemPolicy {
+    /// The readable paths, besides the libraries of the system.
+    pub allow_read: Vec<PathBuf>,
+    /// The unreadable paths inside of readable ones.
+    pub deny_read: Vec<PathBuf>,
+    /// The writable paths, which can also be read.
+    pub allow_write: Vec<PathBuf>,
+    /// The read-only paths inside of writable ones.
+    pub deny_write: Vec<PathBuf>,
+}
+
+/// The network that a run may use; without allowed domains none.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct NetworkPolicy {
+    /// The reachable hosts.
+    pub allowed_domains: Vec<DomainPattern>,
+    /// The hosts of these that are not reachable.
+    pub denied_domains: Vec<DomainPattern>,
+    /// The sockets of other programs that can be connected to.
+    pub allow_unix_sockets: Vec<PathBuf>,
+    /// Whether the run may listen on its own loopback interface.
+    pub allow_local_binding: bool,
+}
+
+/// The permissions and limits of one run.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SandboxPolicy {
+    /// The files.
+    pub filesystem: FilesystemPolicy,
+    /// The network.
+    pub network: NetworkPolicy,
+    /// The limits of resources.
+    pub limits: ResourceLimits,
+    /// The isolation that the run requires.
+    #[serde(flatten)]
+    pub isolation: IsolationRequirement,
+}
+
+impl Default for NetworkPolicy {
+    fn default() -> Self {
+        Self {
+            allowed_domains: Vec::new(),
+            denied_domains: Vec::new(),
+            allow_unix_sockets: Vec::new(),
+            allow_local_binding: true,
+        }
+    }
+}
+
+impl SandboxPolicy {
+    /// Returns the default policy of scripts: a writable work directory, no network.
+    #[must_use]
+    pub fn with_work_directory(work: &Path) -> Self {
+        let mut policy = Self::default();
+        policy.filesystem.allow_write.push(work.to_owned());
+        policy
+    }
+
+    /// Tests whether the policy allows a host.
+    #[must_use]
+    pub fn allows_host(&self, host: &str) -> bool {
+        let named = |list: &[DomainPattern]| list.iter().any(|pattern| pattern.matches(host));
+        named(&self.network.allowed_domains) && !named(&self.network.denied_domains)
+    }
+}
+
+impl FilesystemPolicy {
+    /// Returns a denied path inside of an allowed one, if there is any.
+    #[must_use]
+    pub fn denied_inside(&self) -> Option<&Path> {
+        let allowed: Vec<_> = self.allow_read.iter().chain(&self.allow_write).collect();
+        let mut denied = self.deny_read.iter().chain(&self.deny_write);
+        denied.find(|path| allowed.iter().any(|whole| path.starts_with(whole))).map(AsRef::as_ref)
+    }
+}

@@ -1,0 +1,109 @@
+//! The isolation that a run has reached, or the reason why it was refused.
+
+use std::fmt::Write as _;
+
+use serde::{Deserialize, Serialize};
+use skillhost_policy::{Guarantee, IsolationLevel};
+
+/// The isolation of one run. Part of every result and approval.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IsolationReport {
+    /// The level.
+    pub level: IsolationLevel,
+    /// The version of Landlock in the kernel; 0 if there is none.
+    pub landlock_abi: i32,
+    /// Whether a control group keeps the limits.
+    pub cgroup: bool,
+    /// The guarantees that the level does not have on this machine.
+    pub missing: Vec<Guarantee>,
+    /// The stronger levels that failed before.
+    pub tried: Vec<FailedLevel>,
+}
+
+/// A level that could not be reached.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FailedLevel {
+    /// The level.
+    pub level: IsolationLevel,
+    /// The step that failed, such as `mounts: proc`.
+    pub step: String,
+    /// The error of the operating system.
+    pub error: String,
+}
+
+/// The kind of a refusal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RefusalKind {
+    /// The policy is not valid or names a path that cannot be used.
+    Policy,
+    /// No level has the required guarantees.
+    Isolation,
+    /// The program could not be started.
+    Start,
+}
+
+/// The reason why nothing was run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[error("{}", self.describe())]
+pub struct SandboxRefusal {
+    /// The kind.
+    pub kind: RefusalKind,
+    /// The step that failed.
+    pub step: String,
+    /// The error.
+    pub message: String,
+    /// The remedy; empty if none is known.
+    pub hint: String,
+}
+
+impl SandboxRefusal {
+    fn describe(&self) -> String {
+        let mut text = String::new();
+        if !self.step.is_empty() {
+            // Writing to a string cannot fail.
+            let _ = write!(text, "{}: ", self.step);
+        }
+        text.push_str(&self.message);
+        text
+    }
+}
+
+/// The limit, or the caller, that ended a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EndCause {
+    /// The time limit.
+    Time,
+    /// The limit of memory.
+    Memory,
+    /// The limit of processes and threads.
+    Tasks,
+    /// The limit of bytes or files in the writable directories.
+    Disk,
+    /// The limit of output.
+    Output,
+    /// The caller.
+    Cancelled,
+}
+
+/// The end of a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunEnd {
+    /// The exit code; `None` if a signal ended the program.
+    pub exit_code: Option<i32>,
+    /// The signal that ended the program.
+    pub signal: Option<i32>,
+    /// The limit that was exceeded, or the caller.
+    pub ended_by: Option<EndCause>,
+    /// The number of processes that the program left behind; they were ended.
+    pub left_over: usize,
+    /// The time from the start of the program, in milliseconds.
+    pub ms: u64,
+    /// The highest measured memory, in KiB.
+    pub peak_kib: u64,
+    /// The files with protected names that the run created or changed, and that were removed or
+    /// restored.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reverted: Vec<String>,
+}

@@ -1,0 +1,239 @@
+//! The launcher: this binary, executed again with one thread, starts one program in isolation.
+//!
+//! It tries the levels of the request, the strongest first, each to its last step; if none has the
+//! required guarantees, nothing is run. Afterwards it watches the limits until the program has
+//! ended, and ends all processes that are left. The end of its control socket ends the run.
+
+mod access_rules;
+mod attempt;
+mod cgroup;
+mod disk_usage;
+mod error;
+mod mounts;
+mod policy_paths;
+mod process_tree;
+mod setup;
+mod system_calls;
+mod watch;
+
+use std::os::fd::OwnedFd;
+
+use rustix::process::{getpid, set_child_subreaper};
+use skillhost_policy::{Guarantee, IsolationLevel};
+
+use crate::isolation::{FailedLevel, IsolationReport, RefusalKind, SandboxRefusal};
+use crate::protocol::{
+    CONTROL_DESCRIPTOR, ControlSocket, LaunchRequest, LauncherMessage, PROTOCOL_VERSION,
+};
+use crate::sys;
+
+use access_rules::{MIN_LANDLOCK, SCOPED_LANDLOCK};
+use attempt::{StartedProgram, choose_user, start_program};
+use error::{SetupError, StepContext as _};
+use policy_paths::prepare_paths;
+use setup::RunUser;
+use watch::RunWatch;
+
+/// Runs the launcher; `false` if the socket could not be used.
+pub(crate) fn run_launcher() -> bool {
+    let inherited = sys::take_inherited(CONTROL_DESCRIPTOR);
+    // The number is that of the channel of the program.
+    let Ok(moved) = rustix::io::fcntl_dupfd_cloexec(&inherited, 16) else { return false };
+    drop(inherited);
+    let mut host = ControlSocket::from_descriptor(moved);
+    let message = match serve(&mut host) {
+        Ok(Some(ended)) => ended,
+        Ok(None) => return false,
+        Err(refusal) => LauncherMessage::Refused(refusal),
+    };
+    host.send(&message, &[]).is_ok()
+}
+
+/// Runs the program of the request to its end; `None` if the kernel is not there any more.
+fn serve(host: &mut ControlSocket) -> Result<Option<LauncherMessage>, SandboxRefusal> {
+    let received =
+        host.receive::<LaunchRequest>().at("request").map_err(|error| to_refusal(error, &[]))?;
+    let Some(received) = received else { return Ok(None) };
+    let (mut request, channel) = (received.content, received.descriptors.into_iter().next());
+    check_request(&request, channel.as_ref()).map_err(|error| to_refusal(error, &[]))?;
+    prepare_paths(&mut request).map_err(|error| to_refusal(error, &[]))?;
+    let watch = RunWatch::new(&request);
+    let (program, isolation) = start_at_best_level(&request, channel.as_ref())?;
+    if host.send(&LauncherMessage::Ready { isolation }, &[]).is_err() {
+        // The watch notices the closed socket and ends the program.
+        return Ok(Some(LauncherMessage::Ended(watch.finish(program, host))));
+    }
+    Ok(Some(LauncherMessage::Ended(watch.finish(program, host))))
+}
+
+fn check_request(request: &LaunchRequest, channel: Option<&OwnedFd>) -> Result<(), SetupError> {
+    let error = |message: String| Err(SetupError::new(RefusalKind::Policy, "request", message));
+    if request.v != PROTOCOL_VERSION {
+        return error(format!("version {} is not supported", request.v));
+    }
+    if request.channel != channel.is_some() {
+        return error("`channel` does not match the attached descriptors".to_owned());
+    }
+    if request.command.is_empty() {
+        return error("no program is given".to_owned());
+    }
+    set_child_subreaper(Some(getpid())).at("subreaper")
+}
+
+fn start_at_best_level(
+    request: &LaunchRequest,
+    channel: Option<&OwnedFd>,
+) -> Result<(StartedProgram, IsolationReport), SandboxRefusal> {
+    let version = sys::landlock_version();
+    let version = request.landlock_abi.map_or(version, |assumed| version.min(assumed));
+    let mut tried = Vec::new();
+    for level in request.levels.iter().copied() {
+        if level < request.isolation.minimum || level == IsolationLevel::None {
+            continue;
+        }
+        let user = choose_user(request, level);
+        let mut missing = missing_guarantees(level, version, user);
+        let result = check_guarantees(request, level, version, &missing)
+            .and_then(|()| start_program(request, level, user, version, channel));
+        match result {
+            Ok(program) => {
+                let cgroup = program.cgroup.is_some();
+                if cgroup {
+                    missing.retain(|guarantee| *guarantee != Guarantee::ControlGroup);
+                }
+                let report =
+                    IsolationReport { level, landlock_abi: version, cgroup, missing, tried };
+                return Ok((program, report));
+            }
+            // Another level would not change the policy or the program.
+            Err(error) if error.kind != RefusalKind::Isolation => {
+                return Err(to_refusal(error, &tried));
+            }
+            Err(error) => tried.push(FailedLevel { level, step: error.step, error: error.message }),
+        }
+    }
+    let kind = RefusalKind::Isolation;
+    let message = match tried.is_empty() {
+        true => format!("no level of at least `{}` exists", request.isolation.minimum),
+        false => {
+            let levels: Vec<_> =
+                tried.iter().map(|t| format!("{}: {}: {}", t.level, t.step, t.error)).collect();
+            format!("no isolation level is available ({})", levels.join("; "))
+        }
+    };
+    let hint = find_hint(kind, &tried, request);
+    Err(SandboxRefusal { kind, step: String::new(), message, hint })
+}
+
+/// Returns the guarantees that a level does not have here.
+fn missing_guarantees(level: IsolationLevel, landlock: i32, user: RunUser) -> Vec<Guarantee> {
+    let mut missing = vec![Guarantee::ControlGroup, Guarantee::Domains];
+    if level != IsolationLevel::Namespaces {
+        missing.extend([
+            Guarantee::DenyInside,
+            Guarantee::Modes,
+            Guarantee::Names,
+            Guarantee::Private,
+        ]);
+        if landlock < SCOPED_LANDLOCK {
+            missing.push(Guarantee::Signals);
+        }
+        if user == RunUser::PowerlessRoot {
+            missing.push(Guarantee::Tasks);
+        }
+    }
+    missing.sort();
+    missing
+}
+
+/// Checks what can be known about a level before it is tried.
+fn check_guarantees(
+    request: &LaunchRequest,
+    level: IsolationLevel,
+    landlock: i32,
+    missing: &[Guarantee],
+) -> Result<(), SetupError> {
+    let error =
+        |step: &str, message: String| Err(SetupError::new(RefusalKind::Isolation, step, message));
+    if level == IsolationLevel::Landlock {
+        if landlock < MIN_LANDLOCK {
+            let found = if landlock == 0 { "none".to_owned() } else { landlock.to_string() };
+            return error("landlock", format!("version {MIN_LANDLOCK} is required, found {found}"));
+        }
+        if !process_tree::can_list_children() {
+            return error("tree", "the kernel does not list the children of processes".to_owned());
+        }
+        if let Some(path) = request.policy.filesystem.denied_inside() {
+            let path = path.display();
+            return error("deny_inside", format!("{path} is inside of an allowed directory"));
+        }
+        if !request.policy.network.allow_unix_sockets.is_empty() {
+            return error("private", "`allowUnixSockets` requires namespaces".to_owned());
+        }
+    }
+    if !request.policy.network.allowed_domains.is_empty() && missing.contains(&Guarantee::Domains) {
+        return error("domains", "`allowedDomains` is not available".to_owned());
+    }
+    let lacking: Vec<_> = request
+        .isolation
+        .require
+        .iter()
+        // Known only after the start, but never required by default.
+        .filter(|guarantee| missing.contains(guarantee))
+        .map(|guarantee| guarantee.as_str())
+        .collect();
+    match lacking.is_empty() {
+        true => Ok(()),
+        false => error("require", format!("missing {}", lacking.join(", "))),
+    }
+}
+
+fn to_refusal(error: SetupError, tried: &[FailedLevel]) -> SandboxRefusal {
+    let hint = match error.kind {
+        RefusalKind::Start if error.message.contains("No such file") => {
+            "check that the program exists, and that its directory and that of its interpreter are in `allowRead`"
+        }
+        RefusalKind::Start if error.message.contains("ermission denied") => {
+            "check that the file is executable, and that its directory is in `allowRead`"
+        }
+        RefusalKind::Policy if error.message.contains("symbolic link") => {
+            "name the real path in the policy"
+        }
+        _ => "",
+    };
+    let _ = tried;
+    SandboxRefusal {
+        kind: error.kind,
+        step: error.step,
+        message: error.message,
+        hint: hint.to_owned(),
+    }
+}
+
+/// Returns the remedy for the levels that failed.
+fn find_hint(_: RefusalKind, tried: &[FailedLevel], request: &LaunchRequest) -> String {
+    let failed = |level, step: &str| {
+        tried.iter().any(|tried| tried.level == level && tried.step.starts_with(step))
+    };
+    let mut hints = Vec::new();
+    if ["clone", "mounts", "uid_map", "setgroups"]
+        .iter()
+        .any(|step| failed(IsolationLevel::Namespaces, step))
+    {
+        hints.push(
+            "allow unprivileged user namespaces for this program: an AppArmor profile with `userns,`, `sysctl kernel.apparmor_restrict_unprivileged_userns=0`, or a container with `--security-opt seccomp=unconfined`",
+        );
+    }
+    if failed(IsolationLevel::Landlock, "landlock") {
+        hints.push("use Linux 6.2 or later with `landlock` in the kernel parameter `lsm=`");
+    }
+    if failed(IsolationLevel::Landlock, "deny_inside") {
+        hints.push("allow only directories without denied paths");
+    }
+    if failed(IsolationLevel::Namespaces, "require")
+        || !request.isolation.require.is_empty() && failed(IsolationLevel::Landlock, "require")
+    {
+        hints.push("remove the missing guarantees from `require`");
+    }
+    hints.join("; or ")
+}

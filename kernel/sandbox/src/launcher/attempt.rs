@@ -1,0 +1,194 @@
+//! The start of a program at one level.
+
+use std::fs;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::fs::{FileTypeExt as _, chown};
+use std::path::Path;
+
+use rustix::process::{Pid, Signal, WaitOptions, getgid, getuid, kill_process, waitpid};
+use skillhost_policy::IsolationLevel;
+
+use super::cgroup::ControlGroup;
+use super::error::{SetupError, StepContext as _};
+use super::mounts::copy_trees;
+use super::policy_paths::{NOBODY, nobody_can_use};
+use super::setup::{RunSetup, RunUser, SetupMessage};
+use crate::isolation::RefusalKind;
+use crate::protocol::{ControlSocket, LaunchRequest};
+use crate::sys;
+
+/// The namespaces of the level `namespaces`.
+const NAMESPACES: i32 = libc::CLONE_NEWUSER
+    | libc::CLONE_NEWNS
+    | libc::CLONE_NEWPID
+    | libc::CLONE_NEWNET
+    | libc::CLONE_NEWIPC
+    | libc::CLONE_NEWUTS;
+
+/// A program that was started.
+pub(super) struct StartedProgram {
+    /// The program, or the first process of its namespace.
+    pub(super) pid: Pid,
+    pub(super) level: IsolationLevel,
+    /// The socket of the first process of a namespace.
+    pub(super) control: ControlSocket,
+    pub(super) cgroup: Option<ControlGroup>,
+}
+
+/// Returns the user of a run at a level.
+pub(super) fn choose_user(request: &LaunchRequest, level: IsolationLevel) -> RunUser {
+    if !getuid().is_root() {
+        return RunUser::Own;
+    }
+    let files = &request.policy.filesystem;
+    let reachable = || {
+        find_program(request).is_some_and(|path| nobody_can_use(&path, false))
+            && nobody_can_use(&request.cwd, false)
+            && files.allow_read.iter().all(|path| nobody_can_use(path, false))
+            && files.allow_write.iter().all(|path| nobody_can_use(path, true))
+    };
+    match level {
+        // Mounts can change the owners of files.
+        IsolationLevel::Namespaces => RunUser::Nobody,
+        _ if reachable() => RunUser::Nobody,
+        _ => RunUser::PowerlessRoot,
+    }
+}
+
+/// Returns the file of the program, which may be in the search path of the run.
+fn find_program(request: &LaunchRequest) -> Option<std::path::PathBuf> {
+    let program = Path::new(request.command.first()?);
+    let candidates = match program.components().count() {
+        1 => {
+            let path = request.env.get("PATH").map_or("/usr/local/bin:/usr/bin:/bin", |p| p);
+            std::env::split_paths(path).map(|directory| directory.join(program)).collect()
+        }
+        _ => vec![request.cwd.join(program)],
+    };
+    candidates.into_iter().find_map(|path| path.canonicalize().ok())
+}
+
+/// Starts the program at a level.
+///
+/// # Errors
+/// The step that failed; nothing of the program has run then.
+pub(super) fn start_program(
+    request: &LaunchRequest,
+    level: IsolationLevel,
+    user: RunUser,
+    landlock: i32,
+    channel: Option<&OwnedFd>,
+) -> Result<StartedProgram, SetupError> {
+    let (mut control, theirs) = ControlSocket::create_pair().at("socket")?;
+    let channel = channel.map(OwnedFd::try_clone).transpose().at("channel")?;
+    let isolated = level == IsolationLevel::Namespaces;
+    // Only root of the machine may copy trees with other owners, and not in a namespace.
+    let trees = match isolated && user == RunUser::Nobody {
+        true => Some(copy_trees_for_nobody(request)?),
+        false => None,
+    };
+    if user == RunUser::Nobody {
+        give_pipes_away()?;
+    }
+    let cgroup = ControlGroup::create(&request.limits);
+    let namespaces = if isolated { NAMESPACES } else { 0 };
+    let Some(pid) = sys::clone_process(namespaces).at("clone")? else {
+        drop(control);
+        let setup = RunSetup { request, level, landlock, user, trees, channel, control: theirs };
+        setup.run()
+    };
+    drop((theirs, trees));
+    let prepared = match isolated {
+        true => map_run_ids(pid, user),
+        false => Ok(()),
+    };
+    let prepared = prepared
+        .and_then(|()| cgroup.as_ref().map_or(Ok(()), |group| group.add(pid).at("cgroup")))
+        .and_then(|()| control.send(&SetupMessage::Continue, &[]).at("socket"));
+    let started = prepared.and_then(|()| match control.receive::<SetupMessage>().at("socket")? {
+        Some(message) => match message.content {
+            SetupMessage::Failed(error) => Err(error),
+            _ => Ok(()),
+        },
+        // Without namespaces the program itself replaces the child, which closes the socket.
+        None if !isolated => Ok(()),
+        None => Err(SetupError::new(RefusalKind::Isolation, "set-up", "it ended unexpectedly")),
+    });
+    if let Err(error) = started {
+        // It has ended already, or nothing can be done about it.
+        let _ = kill_process(pid, Signal::KILL);
+        let _ = waitpid(Some(pid), WaitOptions::empty());
+        return Err(error);
+    }
+    Ok(StartedProgram { pid, level, control, cgroup })
+}
+
+/// Makes the pipes of the run belong to its user, who could not open `/dev/stderr` otherwise.
+fn give_pipes_away() -> Result<(), SetupError> {
+    for stream in ["/proc/self/fd/0", "/proc/self/fd/1", "/proc/self/fd/2"] {
+        if fs::metadata(stream).at(stream)?.file_type().is_fifo() {
+            chown(stream, Some(NOBODY), None).at(stream)?;
+        }
+    }
+    Ok(())
+}
+
+/// Maps the user of the run, and root for the set-up if the launcher is root.
+fn map_run_ids(pid: Pid, user: RunUser) -> Result<(), SetupError> {
+    let map = |own: u32| match user {
+        RunUser::Own => format!("{own} {own} 1\n"),
+        _ => format!("0 0 1\n{NOBODY} {NOBODY} 1\n"),
+    };
+    let (users, groups) = (map(getuid().as_raw()), map(getgid().as_raw()));
+    write_id_maps(pid, user == RunUser::Own, &users, &groups)
+}
+
+fn write_id_maps(pid: Pid, deny: bool, users: &str, groups: &str) -> Result<(), SetupError> {
+    let file = |name: &str| format!("/proc/{}/{name}", pid.as_raw_pid());
+    if deny {
+        fs::write(file("setgroups"), "deny").at("setgroups")?;
+    }
+    fs::write(file("uid_map"), users).at("uid_map")?;
+    fs::write(file("gid_map"), groups).at("gid_map")
+}
+
+/// Copies the trees so that the files of root belong to `nobody` in them, and new files to root on
+/// the disk. File systems without that feature are used if `nobody` can reach the paths anyway.
+fn copy_trees_for_nobody(
+    request: &LaunchRequest,
+) -> Result<Vec<super::mounts::DetachedTree>, SetupError> {
+    let mapped = create_owner_map().and_then(|owners| copy_trees(request, Some(owners.as_fd())));
+    let files = &request.policy.filesystem;
+    match mapped {
+        Err(error) => {
+            let usable = files.allow_read.iter().all(|path| nobody_can_use(path, false))
+                && files.allow_write.iter().all(|path| nobody_can_use(path, true));
+            if usable { copy_trees(request, None) } else { Err(error) }
+        }
+        mapped => mapped,
+    }
+    .map_err(|error| error.within("mounts"))
+}
+
+/// Creates a user namespace that exchanges root and `nobody`.
+fn create_owner_map() -> Result<OwnedFd, SetupError> {
+    let (control, mut theirs) = ControlSocket::create_pair().at("owners")?;
+    let Some(pid) = sys::clone_process(libc::CLONE_NEWUSER).at("owners")? else {
+        drop(control);
+        // Lives until the launcher has opened the namespace.
+        let _ = theirs.receive::<SetupMessage>();
+        sys::exit_child(0)
+    };
+    drop(theirs);
+    let after = NOBODY + 1;
+    let map = format!(
+        "0 {NOBODY} 1\n{NOBODY} 0 1\n1 1 {}\n{after} {after} {}\n",
+        NOBODY - 1,
+        u32::MAX - after
+    );
+    let namespace = write_id_maps(pid, false, &map, &map)
+        .and_then(|()| fs::File::open(format!("/proc/{}/ns/user", pid.as_raw_pid())).at("owners"));
+    drop(control);
+    waitpid(Some(pid), WaitOptions::empty()).at("owners")?;
+    Ok(namespace?.into())
+}

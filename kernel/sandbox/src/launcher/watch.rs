@@ -1,0 +1,199 @@
+//! The limits of a running program, and its end.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{
+    PidfdFlags, Signal, WaitOptions, WaitStatus, kill_process, pidfd_open, waitpid,
+};
+use skillhost_policy::{IsolationLevel, ResourceLimits};
+
+use super::attempt::StartedProgram;
+use super::disk_usage::DiskUsage;
+use super::process_tree::{ProcessTree, available_memory, end_descendants};
+use super::setup::SetupMessage;
+use crate::isolation::{EndCause, RunEnd};
+use crate::protocol::{ControlSocket, HostMessage, LaunchRequest};
+use crate::sys;
+
+/// The interval of checks.
+const CHECK_INTERVAL: Duration = Duration::from_millis(20);
+
+/// The share of time that checks may take is one of this number.
+const CHECK_SHARE: u32 = 4;
+
+/// The longest interval of checks, however slow they are.
+const MAX_CHECK_INTERVAL: Duration = Duration::from_millis(80);
+
+/// The time of one step of the measurement of disk usage, and of one near the limit.
+const DISK_STEP: Duration = Duration::from_millis(4);
+const LONG_DISK_STEP: Duration = Duration::from_millis(60);
+
+/// The checks of one run.
+pub(super) struct RunWatch<'a> {
+    limits: &'a ResourceLimits,
+    start: Instant,
+    disk: DiskUsage,
+    /// Whether the last measurement was near the limit.
+    is_disk_filling: bool,
+    /// The memory of the machine at the start, in bytes.
+    available: u64,
+    page: u64,
+    peak: u64,
+}
+
+impl<'a> RunWatch<'a> {
+    /// Measures the state before the start.
+    pub(super) fn new(request: &'a LaunchRequest) -> Self {
+        Self {
+            limits: &request.limits,
+            start: Instant::now(),
+            disk: DiskUsage::measure(&request.policy.filesystem.allow_write),
+            is_disk_filling: false,
+            available: available_memory(),
+            page: rustix::param::page_size() as u64,
+            peak: 0,
+        }
+    }
+
+    /// Waits for the end of a program, or brings it about; no process of the run is left.
+    pub(super) fn finish(
+        mut self,
+        mut program: StartedProgram,
+        host: &mut ControlSocket,
+    ) -> RunEnd {
+        self.start = Instant::now();
+        let cause = match pidfd_open(program.pid, PidfdFlags::empty()) {
+            Ok(end) => self.await_end(&program, host, &end),
+            // Without a way to await the end there is no way to limit it.
+            Err(_) => Some(EndCause::Cancelled),
+        };
+        if cause.is_some() {
+            let _ = kill_process(program.pid, Signal::KILL);
+        }
+        let status = waitpid(Some(program.pid), WaitOptions::empty());
+        let status = status.ok().flatten().map(|(_, status)| status);
+        let ms = u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let orphans = end_descendants();
+        let (code, signal, left_over) = match program.level {
+            IsolationLevel::Namespaces => match program.control.receive() {
+                Ok(Some(message)) => match message.content {
+                    SetupMessage::Exited { code, signal, left_over } => (code, signal, left_over),
+                    _ => (None, None, 0),
+                },
+                // The first process was killed before it could report.
+                _ => (None, status.and_then(WaitStatus::terminating_signal), 0),
+            },
+            _ => (
+                status.and_then(WaitStatus::exit_status),
+                status.and_then(WaitStatus::terminating_signal),
+                orphans,
+            ),
+        };
+        let cause = cause.or_else(|| self.cause_of_signal(signal, &program));
+        // The system has refused more processes before they were counted here.
+        let at_limit = left_over as u64 + 1 >= self.limits.tasks;
+        let cause = cause.or(at_limit.then_some(EndCause::Tasks));
+        let peak_kib = (self.peak >> 10).max(sys::children_peak_kib());
+        RunEnd {
+            exit_code: code,
+            signal,
+            ended_by: cause,
+            left_over,
+            ms,
+            peak_kib,
+            reverted: Vec::new(),
+        }
+    }
+
+    fn await_end(
+        &mut self,
+        program: &StartedProgram,
+        host: &mut ControlSocket,
+        end: &OwnedFd,
+    ) -> Option<EndCause> {
+        let mut pause = CHECK_INTERVAL;
+        loop {
+            let left = self.time_left().map_or(pause, |left| left.min(pause));
+            let timeout = Timespec { tv_sec: 0, tv_nsec: left.subsec_nanos().into() };
+            let mut sources = [
+                PollFd::new(end, PollFlags::IN),
+                PollFd::from_borrowed_fd(host.as_fd(), PollFlags::IN),
+            ];
+            // An interrupted wait is followed by a check like any other.
+            let _ = poll(&mut sources, Some(&timeout));
+            let [ended, message] = sources.map(|source| !source.revents().is_empty());
+            if ended {
+                return None;
+            }
+            if message {
+                return Some(match host.receive::<HostMessage>() {
+                    Ok(Some(message)) => {
+                        let HostMessage::Cancel { ended_by } = message.content;
+                        ended_by.unwrap_or(EndCause::Cancelled)
+                    }
+                    // The kernel has ended, or does not want the run any more.
+                    _ => EndCause::Cancelled,
+                });
+            }
+            let start = Instant::now();
+            if let Some(cause) = self.check_limits(program) {
+                return Some(cause);
+            }
+            pause = (start.elapsed() * CHECK_SHARE).clamp(CHECK_INTERVAL, MAX_CHECK_INTERVAL);
+        }
+    }
+
+    fn time_left(&self) -> Option<Duration> {
+        let limit = Duration::from_secs(self.limits.seconds?);
+        Some(limit.saturating_sub(self.start.elapsed()))
+    }
+
+    fn check_limits(&mut self, program: &StartedProgram) -> Option<EndCause> {
+        if self.time_left().is_some_and(|left| left.is_zero()) {
+            return Some(EndCause::Time);
+        }
+        let tree = ProcessTree::read();
+        // The first process of a namespace is not one of the program.
+        let own = u64::from(program.level == IsolationLevel::Namespaces);
+        if tree.tasks.saturating_sub(own) >= self.limits.tasks {
+            return Some(EndCause::Tasks);
+        }
+        let memory = self.limits.memory_mib.saturating_mul(1 << 20);
+        let resident = tree.resident_bytes(self.page);
+        self.peak = self.peak.max(resident);
+        // Pages that processes share count for each of them, so that the sum may be too high.
+        if resident > memory && tree.proportional_bytes() > memory {
+            return Some(EndCause::Memory);
+        }
+        let held = tree.held_resources();
+        let disk = self.limits.disk_mib.saturating_mul(1 << 20);
+        let step = if self.is_disk_filling { LONG_DISK_STEP } else { DISK_STEP };
+        let grown = self.disk.advance(step);
+        self.is_disk_filling = grown.bytes > disk / 8 || grown.files > self.limits.files / 8;
+        if grown.bytes + held.unlinked_bytes > disk || grown.files > self.limits.files {
+            return Some(EndCause::Disk);
+        }
+        // The kernel's memory for sockets and pipes is counted nowhere. Other programs use memory
+        // as well, so a run is ended only if it could be the cause.
+        if held.kernel_bytes > memory
+            && available_memory().saturating_add(memory.saturating_mul(2)) < self.available
+        {
+            return Some(EndCause::Memory);
+        }
+        None
+    }
+
+    /// Returns the limit that made the system end the program.
+    fn cause_of_signal(&self, signal: Option<i32>, program: &StartedProgram) -> Option<EndCause> {
+        if program.cgroup.as_ref().is_some_and(|group| group.was_out_of_memory()) {
+            return Some(EndCause::Memory);
+        }
+        match signal? {
+            libc::SIGXCPU => Some(EndCause::Time),
+            libc::SIGXFSZ => Some(EndCause::Disk),
+            _ => None,
+        }
+    }
+}

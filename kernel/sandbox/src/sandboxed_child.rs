@@ -1,0 +1,313 @@
+//! A program in isolation, as seen by the kernel: its pipes, its isolation and its end.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Duration;
+
+use skillhost_policy::{IsolationLevel, SandboxPolicy};
+use tokio::io::unix::AsyncFd;
+use tokio::io::{AsyncRead, AsyncReadExt as _};
+use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
+use tokio::sync::Notify;
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
+
+use crate::isolation::{EndCause, IsolationReport, RefusalKind, RunEnd, SandboxRefusal};
+use crate::launch::LaunchSpec;
+use crate::protocol::{
+    AccessPolicy, CONTROL_DESCRIPTOR, ControlSocket, HostMessage, InputMode, LaunchRequest,
+    LauncherMessage, PROTOCOL_VERSION,
+};
+use crate::{LAUNCHER_ARGUMENT, sys};
+
+/// The timeout for the set-up of the isolation.
+const SETUP_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// The timeout for the rest of the output after the end of the run.
+const OUTPUT_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// The launcher: a program whose `main` calls [`crate::exit_if_launcher`] first.
+#[derive(Debug, Clone)]
+pub struct SandboxLauncher {
+    program: PathBuf,
+}
+
+impl Default for SandboxLauncher {
+    /// Returns the program of this process, even if its file was replaced in the meantime.
+    fn default() -> Self {
+        Self { program: "/proc/self/exe".into() }
+    }
+}
+
+/// A program to run in isolation.
+pub struct SandboxSpec {
+    /// The program.
+    pub launch: LaunchSpec,
+    /// Its permissions and limits.
+    pub policy: SandboxPolicy,
+    /// Its standard input.
+    pub stdin: InputMode,
+    /// The descriptor that it gets as descriptor 3.
+    pub channel: Option<OwnedFd>,
+    /// The isolation levels to try.
+    pub levels: LevelSelection,
+}
+
+/// The isolation levels that may be used, the strongest first.
+#[derive(Debug, Clone)]
+pub struct LevelSelection {
+    /// The levels.
+    pub levels: Vec<IsolationLevel>,
+    /// The version of Landlock to assume if the kernel has a newer one.
+    pub landlock_abi: Option<i32>,
+}
+
+impl Default for LevelSelection {
+    fn default() -> Self {
+        let levels = vec![IsolationLevel::Namespaces, IsolationLevel::Landlock];
+        Self { levels, landlock_abi: None }
+    }
+}
+
+/// The reason why a program was not run, or its end is not known.
+#[derive(Debug, thiserror::Error)]
+pub enum SandboxError {
+    /// The launcher refused to run it.
+    #[error(transparent)]
+    Refused(#[from] SandboxRefusal),
+    /// The launcher failed.
+    #[error("the sandbox launcher failed: {0}")]
+    Launcher(#[from] io::Error),
+}
+
+/// A running program. The run is ended on drop.
+#[derive(Debug)]
+pub struct SandboxedChild {
+    /// The isolation that was reached.
+    pub isolation: IsolationReport,
+    /// The standard input, if it is a pipe.
+    pub stdin: Option<ChildStdin>,
+    /// The standard output, until it is taken.
+    pub stdout: Option<ChildStdout>,
+    /// The standard error, until it is taken.
+    pub stderr: Option<ChildStderr>,
+    launcher: Child,
+    control: AsyncFd<ControlSocket>,
+    end: Option<RunEnd>,
+}
+
+/// The result of a program that has run to its end.
+#[derive(Debug)]
+pub struct SandboxedExit {
+    /// The isolation of the run.
+    pub isolation: IsolationReport,
+    /// The end.
+    pub end: RunEnd,
+    /// The standard output up to the limit.
+    pub stdout: Vec<u8>,
+    /// The standard error up to the limit.
+    pub stderr: Vec<u8>,
+}
+
+impl SandboxLauncher {
+    /// Returns a launcher that is another program.
+    #[must_use]
+    pub fn from_program(program: PathBuf) -> Self {
+        Self { program }
+    }
+
+    /// Starts a program, and returns when it runs.
+    ///
+    /// # Errors
+    /// [`SandboxError`]; nothing of the program was run then.
+    pub async fn spawn(&self, spec: SandboxSpec) -> Result<SandboxedChild, SandboxError> {
+        let piped = spec.stdin == InputMode::Pipe;
+        let (request, channel) = to_request(spec)?;
+        let (control, theirs) = ControlSocket::create_pair()?;
+        let mut command = std::process::Command::new(&self.program);
+        command
+            .arg(LAUNCHER_ARGUMENT)
+            .env_clear()
+            .current_dir("/")
+            .stdin(if piped { Stdio::piped() } else { Stdio::null() })
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        sys::pass_descriptor(&mut command, theirs.into_descriptor(), CONTROL_DESCRIPTOR);
+        let mut command = tokio::process::Command::from(command);
+        let mut launcher = command.spawn()?;
+        // The command owns the other end of the socket, whose end is the sign of a failure.
+        drop(command);
+        // Blocking, because a large request fills the socket before the launcher reads it.
+        let control = spawn_blocking(move || {
+            let descriptors: Vec<_> = channel.iter().map(OwnedFd::as_fd).collect();
+            control.send(&request, &descriptors).map(|()| control)
+        })
+        .await
+        .map_err(io::Error::other)??;
+        rustix::io::ioctl_fionbio(&control, true).map_err(io::Error::from)?;
+        let mut control = sys::register_socket(control)?;
+        let ready = timeout(SETUP_TIMEOUT, receive(&mut control)).await;
+        let isolation = match ready.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?? {
+            LauncherMessage::Ready { isolation } => isolation,
+            LauncherMessage::Refused(refusal) => return Err(refusal.into()),
+            LauncherMessage::Ended(_) => return Err(unexpected_message().into()),
+        };
+        let (stdin, stdout, stderr) =
+            (launcher.stdin.take(), launcher.stdout.take(), launcher.stderr.take());
+        Ok(SandboxedChild { isolation, stdin, stdout, stderr, launcher, control, end: None })
+    }
+
+    /// Runs a program without input to its end, and collects its output within the limit.
+    ///
+    /// # Errors
+    /// [`SandboxError`]. A limit that ended the program is not an error.
+    pub async fn run(&self, spec: SandboxSpec) -> Result<SandboxedExit, SandboxError> {
+        let limit = spec.policy.limits.output_kib;
+        let limit = limit.map_or(usize::MAX, |kib| {
+            usize::try_from(kib.saturating_mul(1024)).unwrap_or(usize::MAX)
+        });
+        let mut child = self.spawn(spec).await?;
+        let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+        let full = Notify::new();
+        let output = async {
+            tokio::join!(read_output(stdout, limit, &full), read_output(stderr, limit, &full))
+        };
+        tokio::pin!(output);
+        let mut outputs = None;
+        let end = loop {
+            tokio::select! {
+                read = &mut output, if outputs.is_none() => outputs = Some(read),
+                () = full.notified() => child.cancel(Some(EndCause::Output))?,
+                end = child.wait() => break end?,
+            }
+        };
+        let (stdout, stderr) = match outputs {
+            Some(outputs) => outputs,
+            // All processes have ended, so that the rest of the output is in the pipes.
+            None => timeout(OUTPUT_TIMEOUT, output)
+                .await
+                .map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?,
+        };
+        let isolation = child.isolation;
+        Ok(SandboxedExit { isolation, end, stdout: stdout?, stderr: stderr? })
+    }
+}
+
+impl SandboxedChild {
+    /// Waits until the program and all its processes have ended. Cancel-safe.
+    ///
+    /// # Errors
+    /// The launcher has ended without a message; its processes have ended with it.
+    pub async fn wait(&mut self) -> io::Result<RunEnd> {
+        let end = match &self.end {
+            Some(end) => end.clone(),
+            None => match receive(&mut self.control).await? {
+                // Kept, because the next wait may be cancelled.
+                LauncherMessage::Ended(end) => self.end.insert(end).clone(),
+                _ => return Err(unexpected_message()),
+            },
+        };
+        self.launcher.wait().await?;
+        Ok(end)
+    }
+
+    /// Ends the run; `wait` returns its end.
+    ///
+    /// # Errors
+    /// The error of the socket; the run has ended already then.
+    pub fn cancel(&self, cause: Option<EndCause>) -> io::Result<()> {
+        match self.control.get_ref().send(&HostMessage::Cancel { ended_by: cause }, &[]) {
+            // The launcher has ended after its last message.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            other => other,
+        }
+    }
+
+    /// Returns the process id of the launcher.
+    #[must_use]
+    pub fn launcher_id(&self) -> Option<u32> {
+        self.launcher.id()
+    }
+}
+
+async fn receive(control: &mut AsyncFd<ControlSocket>) -> io::Result<LauncherMessage> {
+    loop {
+        let mut guard = control.readable_mut().await?;
+        match guard.try_io(|socket| socket.get_mut().receive::<LauncherMessage>()) {
+            Ok(Ok(Some(message))) => return Ok(message.content),
+            Ok(Ok(None)) => {
+                return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it has ended"));
+            }
+            // The launcher has ended without reading a message; its own messages follow.
+            Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionReset => {}
+            Ok(Err(error)) => return Err(error),
+            // Not readable after all.
+            Err(_) => {}
+        }
+    }
+}
+
+fn unexpected_message() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "unexpected message")
+}
+
+async fn read_output(
+    from: Option<impl AsyncRead + Unpin>,
+    limit: usize,
+    full: &Notify,
+) -> io::Result<Vec<u8>> {
+    let mut kept = Vec::new();
+    let Some(mut from) = from else { return Ok(kept) };
+    let mut chunk = vec![0; 64 << 10];
+    let mut exceeded = false;
+    loop {
+        let read = from.read(&mut chunk).await?;
+        let room = limit - kept.len();
+        kept.extend_from_slice(&chunk[..read.min(room)]);
+        if read > room && !exceeded {
+            exceeded = true;
+            full.notify_one();
+        }
+        if read == 0 {
+            return Ok(kept);
+        }
+    }
+}
+
+fn to_request(spec: SandboxSpec) -> Result<(LaunchRequest, Option<OwnedFd>), SandboxRefusal> {
+    let text = |value: OsString| {
+        value.into_string().map_err(|value| SandboxRefusal {
+            kind: RefusalKind::Policy,
+            step: "request".to_owned(),
+            message: format!("`{}` is not UTF-8", value.display()),
+            hint: String::new(),
+        })
+    };
+    let mut command = vec![text(spec.launch.program.into())?];
+    for argument in spec.launch.arguments {
+        command.push(text(argument)?);
+    }
+    let mut env = BTreeMap::new();
+    for (name, value) in spec.launch.environment {
+        env.insert(text(name)?, text(value)?);
+    }
+    let SandboxPolicy { filesystem, network, limits, isolation } = spec.policy;
+    let request = LaunchRequest {
+        v: PROTOCOL_VERSION,
+        command,
+        cwd: spec.launch.folder,
+        env,
+        stdin: spec.stdin,
+        channel: spec.channel.is_some(),
+        policy: AccessPolicy { filesystem, network },
+        limits,
+        isolation,
+        levels: spec.levels.levels,
+        landlock_abi: spec.levels.landlock_abi,
+    };
+    Ok((request, spec.channel))
+}

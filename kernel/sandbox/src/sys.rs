@@ -1,0 +1,160 @@
+//! The system calls without a safe wrapper. No other file of the crate is unsafe.
+#![expect(unsafe_code, reason = "rustix has no safe form of these calls")]
+
+use std::ffi::CStr;
+use std::io;
+use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
+
+use rustix::process::Pid;
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+use crate::protocol::ControlSocket;
+
+/// Lets a command inherit a descriptor under a number.
+pub(crate) fn pass_descriptor(command: &mut Command, descriptor: OwnedFd, number: RawFd) {
+    let pass = move || {
+        // SAFETY: both calls take numbers only and are async-signal-safe.
+        unsafe {
+            match descriptor.as_raw_fd() == number {
+                // `dup2` would leave the descriptor to be closed.
+                true => check(libc::fcntl(number, libc::F_SETFD, 0).into()),
+                false => check(libc::dup2(descriptor.as_raw_fd(), number).into()),
+            }
+        }
+    };
+    // SAFETY: the closure makes two system calls and does not allocate.
+    unsafe { command.pre_exec(pass) };
+}
+
+/// Registers a socket for asynchronous reads.
+pub(crate) fn register_socket(socket: ControlSocket) -> io::Result<AsyncFd<ControlSocket>> {
+    // SAFETY: the socket owns its descriptor and returns the same one until it is dropped.
+    unsafe { AsyncFd::register_with_interest(socket, Interest::READABLE) }.map_err(io::Error::from)
+}
+
+/// Takes a descriptor that this process has inherited.
+pub(crate) fn take_inherited(number: RawFd) -> OwnedFd {
+    // SAFETY: called once, at the start of `main`, before anything else could own the number.
+    unsafe { OwnedFd::from_raw_fd(number) }
+}
+
+/// Creates a child in new namespaces. Returns its id, or `None` in the child.
+pub(crate) fn clone_process(namespaces: i32) -> io::Result<Option<Pid>> {
+    let flags = (namespaces | libc::SIGCHLD) as u64;
+    // SAFETY: the launcher has one thread, so that the child has a consistent copy of everything;
+    // without a stack and without CLONE_VM, `clone` behaves as `fork`.
+    let result = unsafe { libc::syscall(libc::SYS_clone, flags, 0, 0, 0, 0) };
+    check(result)?;
+    Ok(Pid::from_raw(result as i32))
+}
+
+/// Ends a child of `clone_process` without running what belongs to its parent.
+pub(crate) fn exit_child(code: i32) -> ! {
+    // SAFETY: ends the process.
+    unsafe { libc::_exit(code) }
+}
+
+/// The attributes of a mount; its flags are never removed.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct MountAttributes<'a> {
+    pub(crate) read_only: bool,
+    pub(crate) no_set_id: bool,
+    pub(crate) no_devices: bool,
+    /// A user namespace that maps the owners of files.
+    pub(crate) owners: Option<BorrowedFd<'a>>,
+}
+
+/// Sets the attributes of a mounted tree, or of the mount at a path if there is no descriptor.
+pub(crate) fn set_mount_attributes(
+    tree: Option<BorrowedFd<'_>>,
+    path: &CStr,
+    attributes: MountAttributes<'_>,
+) -> io::Result<()> {
+    const AT_RECURSIVE: i32 = 0x8000;
+    let (at, flags) = match tree {
+        Some(tree) => (tree.as_raw_fd(), libc::AT_EMPTY_PATH | AT_RECURSIVE),
+        None => (libc::AT_FDCWD, 0),
+    };
+    let set = [
+        (attributes.read_only, libc::MOUNT_ATTR_RDONLY),
+        (attributes.no_set_id, libc::MOUNT_ATTR_NOSUID),
+        (attributes.no_devices, libc::MOUNT_ATTR_NODEV),
+        (attributes.owners.is_some(), libc::MOUNT_ATTR_IDMAP),
+    ];
+    let wanted = libc::mount_attr {
+        attr_set: set.iter().filter(|(on, _)| *on).map(|(_, flag)| flag).sum(),
+        attr_clr: 0,
+        // No later mount of the host appears in a copied tree.
+        propagation: if tree.is_some() { libc::MS_PRIVATE } else { 0 },
+        userns_fd: attributes.owners.map_or(0, |owners| owners.as_raw_fd() as u64),
+    };
+    // SAFETY: the path and the structure are valid, and the size is that of the structure.
+    check(unsafe {
+        libc::syscall(
+            libc::SYS_mount_setattr,
+            at,
+            path.as_ptr(),
+            flags,
+            &raw const wanted,
+            size_of::<libc::mount_attr>(),
+        )
+    })
+}
+
+/// Starts the loopback interface of a new network namespace.
+pub(crate) fn start_loopback(socket: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: all fields are numbers, for which zero is a value.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    request.ifr_name[0] = b'l' as libc::c_char;
+    request.ifr_name[1] = b'o' as libc::c_char;
+    request.ifr_ifru.ifru_flags = libc::IFF_UP as libc::c_short;
+    // SAFETY: the request is an `ifreq`, as SIOCSIFFLAGS takes it.
+    check(
+        unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS as _, &raw const request) }
+            .into(),
+    )
+}
+
+/// Marks all descriptors from a number on to be closed when the program is started.
+pub(crate) fn close_on_exec_from(first: RawFd) -> io::Result<()> {
+    const CLOSE_RANGE_CLOEXEC: u32 = 4;
+    // SAFETY: changes a flag of descriptors only.
+    check(unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, CLOSE_RANGE_CLOEXEC) })
+}
+
+/// Makes a descriptor the one of a number that programs inherit.
+pub(crate) fn set_inherited(descriptor: &OwnedFd, number: RawFd) -> io::Result<()> {
+    // SAFETY: the number is that of the control socket, which was moved away before.
+    check(unsafe { libc::dup2(descriptor.as_raw_fd(), number) }.into())
+}
+
+/// Returns the version of Landlock in the kernel, or 0.
+pub(crate) fn landlock_version() -> i32 {
+    const LANDLOCK_CREATE_RULESET_VERSION: u32 = 1;
+    // SAFETY: asks for the version only.
+    let version = unsafe {
+        libc::syscall(
+            libc::SYS_landlock_create_ruleset,
+            std::ptr::null::<u8>(),
+            0_usize,
+            LANDLOCK_CREATE_RULESET_VERSION,
+        )
+    };
+    i32::try_from(version).unwrap_or(0).max(0)
+}
+
+/// Returns the largest memory of a process that this one has waited for, in KiB.
+pub(crate) fn children_peak_kib() -> u64 {
+    // SAFETY: all fields are numbers, for which zero is a value.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: the structure is valid.
+    let result = unsafe { libc::getrusage(libc::RUSAGE_CHILDREN, &raw mut usage) };
+    if result == 0 { usage.ru_maxrss.unsigned_abs() } else { 0 }
+}
+
+fn check(result: libc::c_long) -> io::Result<()> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}

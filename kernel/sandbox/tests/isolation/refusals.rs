@@ -1,0 +1,161 @@
+//! Runs that must not start.
+
+use std::os::unix::ffi::OsStringExt as _;
+
+use skillhost_policy::{PolicyRoots, parse_policy_json};
+use skillhost_sandbox::{RefusalKind, SandboxError, SandboxSpec};
+
+use crate::fixture::{Victims, block_on, launcher, words};
+
+/// Narrows the policy of a run by a file with the keys of sandbox-runtime.
+fn narrow(spec: &mut SandboxSpec, victims: &Victims, text: &str) {
+    let layer = parse_policy_json(&victims.fill(text)).unwrap().layer;
+    let (home, work) = (victims.path("victim"), victims.path("work"));
+    spec.policy.narrow(&layer, PolicyRoots { home: &home, work: &work }).unwrap();
+}
+
+type Change = fn(&mut SandboxSpec, &Victims);
+
+#[test]
+fn refusals_name_cause_and_remedy() {
+    let victims = Victims::create();
+    let link = victims.path("link");
+    std::os::unix::fs::symlink(victims.path("victim"), &link).unwrap();
+    let rows: [(&str, Change, RefusalKind, &str, &str); 11] = [
+        (
+            "symlinked work directory",
+            |spec, victims| spec.policy.filesystem.allow_write = vec![victims.path("link")],
+            RefusalKind::Policy,
+            "link: it contains a symbolic link",
+            "name the real path",
+        ),
+        (
+            "work directory below a link",
+            |spec, victims| spec.policy.filesystem.allow_read = vec![victims.path("link/.ssh")],
+            RefusalKind::Policy,
+            "symbolic link",
+            "real path",
+        ),
+        (
+            "missing path",
+            |spec, _| spec.policy.filesystem.allow_read = vec!["/no/such".into()],
+            RefusalKind::Policy,
+            "/no/such",
+            "",
+        ),
+        (
+            "relative path",
+            |spec, _| spec.policy.filesystem.deny_read = vec!["secret".into()],
+            RefusalKind::Policy,
+            "not absolute",
+            "",
+        ),
+        (
+            "missing program",
+            |spec, _| spec.launch.program = "no-such-program".into(),
+            RefusalKind::Start,
+            "no-such-program",
+            "allowRead",
+        ),
+        (
+            "program that is not allowed",
+            |spec, victims| spec.launch.program = victims.path("victim/tool"),
+            RefusalKind::Start,
+            "victim/tool",
+            "allowRead",
+        ),
+        (
+            "argument that is not UTF-8",
+            |spec, _| spec.launch.arguments.push(std::ffi::OsString::from_vec(vec![0xff])),
+            RefusalKind::Policy,
+            "not UTF-8",
+            "",
+        ),
+        (
+            "minimum above the levels",
+            |spec, victims| {
+                spec.levels.levels.remove(0);
+                narrow(spec, victims, r#"{"minimum": "namespaces"}"#);
+            },
+            RefusalKind::Isolation,
+            "no level of at least `namespaces`",
+            "",
+        ),
+        (
+            "denied path at landlock",
+            |spec, victims| {
+                spec.levels.levels.remove(0);
+                narrow(spec, victims, r#"{"filesystem": {"denyRead": ["{W}/private"]}}"#);
+            },
+            RefusalKind::Isolation,
+            "landlock: deny_inside",
+            "without denied paths",
+        ),
+        (
+            "guarantee that landlock lacks",
+            |spec, victims| {
+                spec.levels.levels.remove(0);
+                narrow(spec, victims, r#"{"require": ["modes", "names"]}"#);
+            },
+            RefusalKind::Isolation,
+            "missing modes, names",
+            "`require`",
+        ),
+        (
+            "old Landlock",
+            |spec, _| {
+                spec.levels.levels.remove(0);
+                spec.levels.landlock_abi = Some(2);
+            },
+            RefusalKind::Isolation,
+            "version 3 is required, found 2",
+            "Linux 6.2",
+        ),
+    ];
+    for (name, change, kind, message, hint) in rows {
+        let mut spec = victims.spec(&words(&["/bin/sh", "-c", "echo ran >ran"]), victims.policy());
+        change(&mut spec, &victims);
+        match block_on(launcher().run(spec)) {
+            Err(SandboxError::Refused(refusal)) => {
+                let text = refusal.to_string();
+                assert_eq!(refusal.kind, kind, "{name}: {text}");
+                assert!(text.contains(message), "{name}: {text}");
+                assert!(refusal.hint.contains(hint), "{name}: {}", refusal.hint);
+            }
+            other => panic!("{name}: {other:?}"),
+        }
+        assert!(!victims.path("work/ran").exists(), "{name}");
+    }
+}
+
+#[test]
+fn oversized_request_is_an_error() {
+    let victims = Victims::create();
+    let mut spec = victims.spec(&words(&["/bin/true"]), victims.policy());
+    spec.launch.environment.insert("BIG".into(), "x".repeat(1 << 20).into());
+    let error = block_on(launcher().run(spec)).unwrap_err();
+    assert!(error.to_string().contains("larger than 1 MiB"), "{error}");
+}
+
+/// At the strongest level secrets and denied paths inside of allowed directories are hidden.
+#[test]
+fn denied_paths_are_hidden_inside_allowed_ones() {
+    let victims = Victims::create();
+    std::fs::write(victims.path("work/plain"), "p").unwrap();
+    std::fs::write(victims.path("work/.env"), "SECRET=1").unwrap();
+    std::fs::write(victims.path("work/.env.example"), "SECRET=").unwrap();
+    std::fs::create_dir(victims.path("work/private")).unwrap();
+    std::fs::write(victims.path("work/private/key"), "k").unwrap();
+    std::fs::write(victims.path("work/fixed"), "f").unwrap();
+    let script = "cat plain .env.example; cat .env; ls private; echo x >fixed; echo x >>.env; cat private/key; true";
+    let mut spec = victims.spec(&words(&["/bin/sh", "-c", script]), victims.policy());
+    narrow(
+        &mut spec,
+        &victims,
+        r#"{"filesystem": {"denyRead": ["./private"], "denyWrite": ["fixed"]}}"#,
+    );
+    let exit = block_on(launcher().run(spec)).unwrap();
+    assert_eq!(String::from_utf8_lossy(&exit.stdout), "pSECRET=", "{exit:?}");
+    assert_eq!(std::fs::read_to_string(victims.path("work/fixed")).unwrap(), "f");
+    assert_eq!(std::fs::read_to_string(victims.path("work/.env")).unwrap(), "SECRET=1");
+}
