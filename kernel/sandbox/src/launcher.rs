@@ -13,6 +13,7 @@ mod mounts;
 mod policy_paths;
 mod process_tree;
 mod setup;
+mod signal_filter;
 mod system_calls;
 mod watch;
 
@@ -27,7 +28,7 @@ use crate::protocol::{
 };
 use crate::sys;
 
-use access_rules::{MIN_LANDLOCK, SCOPED_LANDLOCK};
+use access_rules::MIN_LANDLOCK;
 use attempt::{StartedProgram, choose_user, start_program};
 use error::{SetupError, StepContext as _};
 use policy_paths::prepare_paths;
@@ -92,7 +93,7 @@ fn start_at_best_level(
             continue;
         }
         let user = choose_user(request, level);
-        let mut missing = missing_guarantees(level, version, user);
+        let mut missing = missing_guarantees(level, user);
         let result = check_guarantees(request, level, version, &missing)
             .and_then(|()| start_program(request, level, user, version, channel));
         match result {
@@ -126,7 +127,7 @@ fn start_at_best_level(
 }
 
 /// Returns the guarantees that a level does not have here.
-fn missing_guarantees(level: IsolationLevel, landlock: i32, user: RunUser) -> Vec<Guarantee> {
+fn missing_guarantees(level: IsolationLevel, user: RunUser) -> Vec<Guarantee> {
     let mut missing = vec![Guarantee::ControlGroup, Guarantee::Domains];
     if level != IsolationLevel::Namespaces {
         missing.extend([
@@ -135,9 +136,6 @@ fn missing_guarantees(level: IsolationLevel, landlock: i32, user: RunUser) -> Ve
             Guarantee::Names,
             Guarantee::Private,
         ]);
-        if landlock < SCOPED_LANDLOCK {
-            missing.push(Guarantee::Signals);
-        }
         if user == RunUser::PowerlessRoot {
             missing.push(Guarantee::Tasks);
         }

@@ -8,6 +8,7 @@ use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
 use rustix::process::Pid;
+use seccompiler::sock_filter;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
@@ -153,6 +154,69 @@ pub(crate) fn children_peak_kib() -> u64 {
     // SAFETY: the structure is valid.
     let result = unsafe { libc::getrusage(libc::RUSAGE_CHILDREN, &raw mut usage) };
     if result == 0 { usage.ru_maxrss.unsigned_abs() } else { 0 }
+}
+
+/// A system call that waits for an answer of the launcher.
+#[derive(Debug)]
+pub(crate) struct SuspendedCall {
+    pub(crate) id: u64,
+    pub(crate) number: libc::c_long,
+    /// The first argument.
+    pub(crate) target: i32,
+}
+
+/// Installs a filter with notifications and returns the descriptor that receives them.
+pub(crate) fn install_listening_filter(program: &[sock_filter]) -> io::Result<OwnedFd> {
+    let length = u16::try_from(program.len()).map_err(io::Error::other)?;
+    let filter = libc::sock_fprog { len: length, filter: program.as_ptr().cast_mut().cast() };
+    // SAFETY: the filter has the length that is given, and the kernel only reads it.
+    let descriptor = unsafe {
+        libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+        libc::syscall(
+            libc::SYS_seccomp,
+            libc::SECCOMP_SET_MODE_FILTER,
+            libc::SECCOMP_FILTER_FLAG_NEW_LISTENER,
+            &raw const filter,
+        )
+    };
+    check(descriptor)?;
+    // SAFETY: the kernel has just created the descriptor.
+    Ok(unsafe { OwnedFd::from_raw_fd(descriptor as RawFd) })
+}
+
+/// Receives a call that waits.
+pub(crate) fn receive_suspended_call(listener: BorrowedFd<'_>) -> io::Result<SuspendedCall> {
+    // SAFETY: all fields are numbers, and the kernel requires zeros.
+    let mut call: libc::seccomp_notif = unsafe { std::mem::zeroed() };
+    // SAFETY: the structure is the one that the request fills.
+    check(
+        unsafe { libc::ioctl(listener.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_RECV, &raw mut call) }
+            .into(),
+    )?;
+    // The kernel uses the lower half of a process id.
+    let target = call.data.args[0] as i32;
+    Ok(SuspendedCall { id: call.id, number: call.data.nr.into(), target })
+}
+
+/// Lets a call continue, or fail with EPERM.
+pub(crate) fn answer_suspended_call(
+    listener: BorrowedFd<'_>,
+    call: &SuspendedCall,
+    passes: bool,
+) -> io::Result<()> {
+    let answer = libc::seccomp_notif_resp {
+        id: call.id,
+        val: 0,
+        error: if passes { 0 } else { -libc::EPERM },
+        flags: if passes { libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32 } else { 0 },
+    };
+    // SAFETY: the structure is the one that the request reads.
+    check(
+        unsafe {
+            libc::ioctl(listener.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_SEND, &raw const answer)
+        }
+        .into(),
+    )
 }
 
 fn check(result: libc::c_long) -> io::Result<()> {

@@ -13,6 +13,7 @@ use super::error::{SetupError, StepContext as _};
 use super::mounts::copy_trees;
 use super::policy_paths::{NOBODY, nobody_can_use};
 use super::setup::{RunSetup, RunUser, SetupMessage};
+use super::signal_filter::SignalListener;
 use crate::isolation::RefusalKind;
 use crate::protocol::{ControlSocket, LaunchRequest};
 use crate::sys;
@@ -32,6 +33,8 @@ pub(super) struct StartedProgram {
     pub(super) level: IsolationLevel,
     /// The socket of the first process of a namespace.
     pub(super) control: ControlSocket,
+    /// The signals that wait for a decision, where the kernel does not decide itself.
+    pub(super) signals: Option<SignalListener>,
     pub(super) cgroup: Option<ControlGroup>,
 }
 
@@ -105,22 +108,43 @@ pub(super) fn start_program(
     let prepared = prepared
         .and_then(|()| cgroup.as_ref().map_or(Ok(()), |group| group.add(pid).at("cgroup")))
         .and_then(|()| control.send(&SetupMessage::Continue, &[]).at("socket"));
-    let started = prepared.and_then(|()| match control.receive::<SetupMessage>().at("socket")? {
-        Some(message) => match message.content {
-            SetupMessage::Failed(error) => Err(error),
-            _ => Ok(()),
-        },
-        // Without namespaces the program itself replaces the child, which closes the socket.
-        None if !isolated => Ok(()),
-        None => Err(SetupError::new(RefusalKind::Isolation, "set-up", "it ended unexpectedly")),
-    });
-    if let Err(error) = started {
-        // It has ended already, or nothing can be done about it.
-        let _ = kill_process(pid, Signal::KILL);
-        let _ = waitpid(Some(pid), WaitOptions::empty());
-        return Err(error);
+    match prepared.and_then(|()| await_start(&mut control, isolated)) {
+        Ok(signals) => Ok(StartedProgram { pid, level, control, signals, cgroup }),
+        Err(error) => {
+            // It has ended already, or nothing can be done about it.
+            let _ = kill_process(pid, Signal::KILL);
+            let _ = waitpid(Some(pid), WaitOptions::empty());
+            Err(error)
+        }
     }
-    Ok(StartedProgram { pid, level, control, cgroup })
+}
+
+/// Waits until the child has started the program.
+fn await_start(
+    control: &mut ControlSocket,
+    isolated: bool,
+) -> Result<Option<SignalListener>, SetupError> {
+    let mut signals = None;
+    loop {
+        let Some(message) = control.receive::<SetupMessage>().at("socket")? else {
+            return match isolated {
+                // The program itself replaces the child, which closes the socket.
+                false => Ok(signals),
+                true => {
+                    let kind = RefusalKind::Isolation;
+                    Err(SetupError::new(kind, "set-up", "it ended unexpectedly"))
+                }
+            };
+        };
+        match message.content {
+            SetupMessage::Failed(error) => return Err(error),
+            SetupMessage::Listener => {
+                let listener = message.descriptors.into_iter().next();
+                signals = listener.map(SignalListener::from_descriptor);
+            }
+            _ => return Ok(signals),
+        }
+    }
 }
 
 /// Makes the pipes of the run belong to its user, who could not open `/dev/stderr` otherwise.

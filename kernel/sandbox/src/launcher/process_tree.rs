@@ -57,6 +57,17 @@ impl ProcessTree {
         tree
     }
 
+    /// Tests whether a thread belongs to one of the processes.
+    pub(super) fn has_thread(&self, thread: u32) -> bool {
+        let process = read_number(&format!("/proc/{thread}/status"), "Tgid:");
+        self.pids.iter().any(|pid| u64::from(*pid) == process)
+    }
+
+    /// Tests whether one of the processes is in a process group.
+    pub(super) fn has_group(&self, group: u32) -> bool {
+        self.pids.iter().any(|pid| read_group(*pid) == Some(group))
+    }
+
     /// Returns the resident memory in bytes; pages count for each process that shares them.
     pub(super) fn resident_bytes(&self, page: u64) -> u64 {
         let pages = |pid| {
@@ -134,6 +145,14 @@ pub(super) fn count_user_tasks(user: u32) -> u64 {
         }
     }
     count
+}
+
+/// Returns the process group of a process.
+fn read_group(pid: u32) -> Option<u32> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The program's name, in parentheses, may contain any character.
+    let (_, rest) = text.rsplit_once(") ")?;
+    rest.split(' ').nth(2)?.parse().ok()
 }
 
 /// Returns the number on the line of a file that begins with a key, or 0.

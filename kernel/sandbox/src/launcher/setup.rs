@@ -20,11 +20,12 @@ use rustix::thread::{
 use serde::{Deserialize, Serialize};
 use skillhost_policy::IsolationLevel;
 
-use super::access_rules::restrict_access;
+use super::access_rules::{SCOPED_LANDLOCK, restrict_access};
 use super::error::{SetupError, StepContext as _};
 use super::mounts::{DetachedTree, copy_trees, enter_new_root, make_private};
 use super::policy_paths::NOBODY;
 use super::process_tree::count_user_tasks;
+use super::signal_filter::apply_signal_filter;
 use super::system_calls::CallFilters;
 use crate::isolation::RefusalKind;
 use crate::protocol::{CONTROL_DESCRIPTOR, ControlSocket, InputMode, LaunchRequest};
@@ -52,6 +53,8 @@ pub(super) enum RunUser {
 pub(super) enum SetupMessage {
     /// The ids of the child are mapped and its limits are set.
     Continue,
+    /// The attached descriptor receives the calls that send signals.
+    Listener,
     /// The program was started.
     Started,
     /// A step failed; the child ends.
@@ -105,6 +108,10 @@ impl RunSetup<'_> {
         self.limit_resources().at("limits")?;
         if self.landlock > 0 {
             restrict_access(self.request, self.level, self.landlock)?;
+        }
+        if self.level == IsolationLevel::Landlock && self.landlock < SCOPED_LANDLOCK {
+            let listener = apply_signal_filter()?;
+            self.control.send(&SetupMessage::Listener, &[listener.as_fd()]).at("signals")?;
         }
         filters.apply()
     }

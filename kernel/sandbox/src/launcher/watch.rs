@@ -114,16 +114,24 @@ impl<'a> RunWatch<'a> {
         end: &OwnedFd,
     ) -> Option<EndCause> {
         let mut pause = CHECK_INTERVAL;
+        let mut last_check = Instant::now();
         loop {
             let left = self.time_left().map_or(pause, |left| left.min(pause));
             let timeout = Timespec { tv_sec: 0, tv_nsec: left.subsec_nanos().into() };
-            let mut sources = [
+            let mut sources = vec![
                 PollFd::new(end, PollFlags::IN),
                 PollFd::from_borrowed_fd(host.as_fd(), PollFlags::IN),
             ];
+            let signals = program.signals.as_ref();
+            sources.extend(signals.map(|listener| PollFd::new(listener, PollFlags::IN)));
             // An interrupted wait is followed by a check like any other.
             let _ = poll(&mut sources, Some(&timeout));
-            let [ended, message] = sources.map(|source| !source.revents().is_empty());
+            let has_event = |number: usize, events| {
+                sources.get(number).is_some_and(|source| source.revents().intersects(events))
+            };
+            let any = PollFlags::IN | PollFlags::HUP | PollFlags::ERR;
+            let (ended, message) = (has_event(0, any), has_event(1, any));
+            let signal = has_event(2, PollFlags::IN);
             if ended {
                 return None;
             }
@@ -137,7 +145,15 @@ impl<'a> RunWatch<'a> {
                     _ => EndCause::Cancelled,
                 });
             }
+            if let (true, Some(listener)) = (signal, signals) {
+                listener.answer_call();
+                // A program that sends many signals must not delay the checks.
+                if last_check.elapsed() < pause {
+                    continue;
+                }
+            }
             let start = Instant::now();
+            last_check = start;
             if let Some(cause) = self.check_limits(program) {
                 return Some(cause);
             }

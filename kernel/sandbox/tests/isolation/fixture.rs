@@ -228,8 +228,19 @@ impl Victims {
         policy: SandboxPolicy,
         level: IsolationLevel,
     ) -> Result<SandboxedExit, SandboxError> {
+        self.run_with(command, policy, level, None)
+    }
+
+    /// Runs a command as with another version of Landlock.
+    pub(crate) fn run_with(
+        &self,
+        command: &[String],
+        policy: SandboxPolicy,
+        level: IsolationLevel,
+        landlock_abi: Option<i32>,
+    ) -> Result<SandboxedExit, SandboxError> {
         let mut spec = self.spec(command, policy);
-        spec.levels.levels = vec![level];
+        spec.levels = LevelSelection { levels: vec![level], landlock_abi };
         block_on(launcher().run(spec))
     }
 

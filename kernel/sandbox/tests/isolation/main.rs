@@ -14,9 +14,11 @@ use std::path::Path;
 use std::process::Command;
 
 /// The tests that an ordinary user repeats, if this is root.
-const REPEATED: [&str; 8] = [
+const REPEATED: [&str; 10] = [
     "hostile::namespaces_contain_hostile_scripts",
     "hostile::landlock_contains_hostile_scripts",
+    "hostile::old_landlock_contains_hostile_scripts",
+    "ordinary::old_landlock_runs_ordinary_scripts",
     "hostile::plain_children_are_not_contained",
     "ordinary::namespaces_run_ordinary_scripts",
     "protocol::nested_run_reaches_landlock",

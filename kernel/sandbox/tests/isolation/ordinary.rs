@@ -22,7 +22,7 @@ struct OrdinaryScript {
     signal: Option<i32>,
 }
 
-fn check_level(level: IsolationLevel) {
+fn check_level(level: IsolationLevel, landlock_abi: Option<i32>) {
     let scripts: Vec<OrdinaryScript> = serde_json::from_str(include_str!("ordinary.json")).unwrap();
     let victims = Victims::create();
     let repository = victims.path("repo");
@@ -44,7 +44,7 @@ fn check_level(level: IsolationLevel) {
         let mut policy = victims.policy();
         policy.limits = short_limits(30);
         policy.filesystem.allow_read.push(repository.clone());
-        let result = victims.run(&command, policy, level);
+        let result = victims.run_with(&command, policy, level, landlock_abi);
         let line = match result {
             Ok(exit) => {
                 let output = String::from_utf8_lossy(&exit.stdout).into_owned();
@@ -79,10 +79,15 @@ fn check_level(level: IsolationLevel) {
 
 #[test]
 fn namespaces_run_ordinary_scripts() {
-    check_level(IsolationLevel::Namespaces);
+    check_level(IsolationLevel::Namespaces, None);
 }
 
 #[test]
 fn landlock_runs_ordinary_scripts() {
-    check_level(IsolationLevel::Landlock);
+    check_level(IsolationLevel::Landlock, None);
+}
+
+#[test]
+fn old_landlock_runs_ordinary_scripts() {
+    check_level(IsolationLevel::Landlock, Some(3));
 }
