@@ -12,6 +12,7 @@ mod error;
 mod mounts;
 mod policy_paths;
 mod process_tree;
+mod protected_names;
 mod setup;
 mod signal_filter;
 mod system_calls;
@@ -19,6 +20,8 @@ mod watch;
 
 use std::os::fd::OwnedFd;
 
+use rustix::net::SocketType;
+use rustix::net::sockopt::socket_type;
 use rustix::process::{getpid, set_child_subreaper};
 use skillhost_policy::{Guarantee, IsolationLevel};
 
@@ -32,12 +35,16 @@ use access_rules::MIN_LANDLOCK;
 use attempt::{StartedProgram, choose_user, start_program};
 use error::{SetupError, StepContext as _};
 use policy_paths::prepare_paths;
+use protected_names::ProtectedNames;
 use setup::RunUser;
 use watch::RunWatch;
 
 /// Runs the launcher; `false` if the socket could not be used.
 pub(crate) fn run_launcher() -> bool {
-    let inherited = sys::take_inherited(CONTROL_DESCRIPTOR);
+    let Some(inherited) = sys::take_inherited(CONTROL_DESCRIPTOR) else { return false };
+    if socket_type(&inherited) != Ok(SocketType::SEQPACKET) {
+        return false;
+    }
     // The number is that of the channel of the program.
     let Ok(moved) = rustix::io::fcntl_dupfd_cloexec(&inherited, 16) else { return false };
     drop(inherited);
@@ -58,13 +65,15 @@ fn serve(host: &mut ControlSocket) -> Result<Option<LauncherMessage>, SandboxRef
     let (mut request, channel) = (received.content, received.descriptors.into_iter().next());
     check_request(&request, channel.as_ref()).map_err(|error| to_refusal(error, &[]))?;
     prepare_paths(&mut request).map_err(|error| to_refusal(error, &[]))?;
+    let mut names = ProtectedNames::find(&request);
+    request.protected = names.existing().cloned().collect();
     let watch = RunWatch::new(&request);
-    let (program, isolation) = start_at_best_level(&request, channel.as_ref())?;
-    if host.send(&LauncherMessage::Ready { isolation }, &[]).is_err() {
-        // The watch notices the closed socket and ends the program.
-        return Ok(Some(LauncherMessage::Ended(watch.finish(program, host))));
-    }
-    Ok(Some(LauncherMessage::Ended(watch.finish(program, host))))
+    let (program, isolation) = start_at_best_level(&request, &mut names, channel.as_ref())?;
+    // If the kernel has ended, the watch notices the closed socket and ends the program.
+    let _ = host.send(&LauncherMessage::Ready { isolation }, &[]);
+    let mut end = watch.finish(program, host);
+    end.reverted = names.revert();
+    Ok(Some(LauncherMessage::Ended(end)))
 }
 
 fn check_request(request: &LaunchRequest, channel: Option<&OwnedFd>) -> Result<(), SetupError> {
@@ -83,6 +92,7 @@ fn check_request(request: &LaunchRequest, channel: Option<&OwnedFd>) -> Result<(
 
 fn start_at_best_level(
     request: &LaunchRequest,
+    names: &mut ProtectedNames,
     channel: Option<&OwnedFd>,
 ) -> Result<(StartedProgram, IsolationReport), SandboxRefusal> {
     let version = sys::landlock_version();
@@ -95,6 +105,10 @@ fn start_at_best_level(
         let user = choose_user(request, level);
         let mut missing = missing_guarantees(level, user);
         let result = check_guarantees(request, level, version, &missing)
+            .and_then(|()| match level {
+                IsolationLevel::Namespaces => Ok(()),
+                _ => names.keep_contents(),
+            })
             .and_then(|()| start_program(request, level, user, version, channel));
         match result {
             Ok(program) => {

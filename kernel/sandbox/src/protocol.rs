@@ -52,6 +52,9 @@ pub(crate) struct LaunchRequest {
     pub(crate) levels: Vec<IsolationLevel>,
     /// Assumes an older version of Landlock than the kernel has.
     pub(crate) landlock_abi: Option<i32>,
+    /// The paths in writable directories that the launcher makes read-only in addition.
+    #[serde(skip)]
+    pub(crate) protected: Vec<PathBuf>,
 }
 
 /// The files and the network of a request.

@@ -308,6 +308,7 @@ fn to_request(spec: SandboxSpec) -> Result<(LaunchRequest, Option<OwnedFd>), San
         isolation,
         levels: spec.levels.levels,
         landlock_abi: spec.levels.landlock_abi,
+        protected: Vec::new(),
     };
     Ok((request, spec.channel))
 }

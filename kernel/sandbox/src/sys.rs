@@ -36,10 +36,11 @@ pub(crate) fn register_socket(socket: ControlSocket) -> io::Result<AsyncFd<Contr
     unsafe { AsyncFd::register_with_interest(socket, Interest::READABLE) }.map_err(io::Error::from)
 }
 
-/// Takes a descriptor that this process has inherited.
-pub(crate) fn take_inherited(number: RawFd) -> OwnedFd {
-    // SAFETY: called once, at the start of `main`, before anything else could own the number.
-    unsafe { OwnedFd::from_raw_fd(number) }
+/// Takes a descriptor that this process has inherited, if there is one of that number.
+pub(crate) fn take_inherited(number: RawFd) -> Option<OwnedFd> {
+    // SAFETY: called once, at the start of `main`, before anything else could own the number, and
+    // the first call tells whether the number is used.
+    unsafe { (libc::fcntl(number, libc::F_GETFD) >= 0).then(|| OwnedFd::from_raw_fd(number)) }
 }
 
 /// Creates a child in new namespaces. Returns its id, or `None` in the child.

@@ -207,7 +207,7 @@ fn cover_denied_paths(request: &LaunchRequest, root: &Path) -> Result<(), SetupE
             cover(Path::new("/dev/null"), &target)?;
         }
     }
-    for path in &files.deny_write {
+    for path in files.deny_write.iter().chain(&request.protected) {
         let target = below(root, path);
         if target.symlink_metadata().is_ok_and(|meta| !meta.is_symlink()) {
             cover(&target, &target)?;

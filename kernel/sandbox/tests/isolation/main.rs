@@ -14,7 +14,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// The tests that an ordinary user repeats, if this is root.
-const REPEATED: [&str; 10] = [
+const REPEATED: [&str; 11] = [
     "hostile::namespaces_contain_hostile_scripts",
     "hostile::landlock_contains_hostile_scripts",
     "hostile::old_landlock_contains_hostile_scripts",
@@ -23,6 +23,7 @@ const REPEATED: [&str; 10] = [
     "ordinary::namespaces_run_ordinary_scripts",
     "protocol::nested_run_reaches_landlock",
     "protocol::dropped_run_leaves_no_process",
+    "refusals::protected_names_are_reverted",
     "refusals::refusals_name_cause_and_remedy",
     "ordinary::landlock_runs_ordinary_scripts",
 ];

@@ -97,6 +97,16 @@ fn dropped_run_leaves_no_process() {
     }
 }
 
+/// Without its socket the launcher does nothing.
+#[test]
+fn launcher_requires_socket() {
+    for redirection in ["3<&-", "3</dev/null", "3>&1"] {
+        let script = format!("exec '{LAUNCHER}' --sandbox-launcher {redirection}");
+        let output = std::process::Command::new("sh").args(["-c", &script]).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{redirection} {output:?}");
+    }
+}
+
 /// A killed launcher takes a process namespace with it.
 #[test]
 fn killed_launcher_ends_namespace() {

@@ -2,7 +2,7 @@
 
 use std::os::unix::ffi::OsStringExt as _;
 
-use skillhost_policy::{PolicyRoots, parse_policy_json};
+use skillhost_policy::{IsolationLevel, PolicyRoots, parse_policy_json};
 use skillhost_sandbox::{RefusalKind, SandboxError, SandboxSpec};
 
 use crate::fixture::{Victims, block_on, launcher, words};
@@ -158,4 +158,59 @@ fn denied_paths_are_hidden_inside_allowed_ones() {
     assert_eq!(String::from_utf8_lossy(&exit.stdout), "pSECRET=", "{exit:?}");
     assert_eq!(std::fs::read_to_string(victims.path("work/fixed")).unwrap(), "f");
     assert_eq!(std::fs::read_to_string(victims.path("work/.env")).unwrap(), "SECRET=1");
+}
+
+/// Programs of the user would run hooks and obey configurations that a script has written.
+#[test]
+fn protected_names_are_reverted() {
+    for level in [IsolationLevel::Namespaces, IsolationLevel::Landlock] {
+        let victims = Victims::create();
+        let at = |path: &str| victims.path("work").join(path);
+        std::fs::create_dir_all(at("repo/.git/hooks")).unwrap();
+        std::fs::write(at("repo/.git/config"), "[core]").unwrap();
+        std::fs::write(at("repo/.git/hooks/old"), "old").unwrap();
+        std::fs::write(at("SKILL.md"), "# own").unwrap();
+        std::os::unix::fs::symlink("/usr", at("repo/.git/hooks/link")).unwrap();
+        let pipe = at(".idea");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RWXU).unwrap();
+        let script = "echo x >repo/.git/hooks/pre-commit; echo x >>repo/.git/config; \
+            rm -f repo/.git/hooks/old; echo x >>SKILL.md; mkdir -p a/b/.claude c/.git/hooks; \
+            echo x >a/b/.claude/settings.json; echo x >c/.git/hooks/post-merge; echo x >.bashrc; \
+            ln -s /etc a/.vscode; echo kept >a/b/result";
+        let command = words(&["/bin/sh", "-c", script]);
+        let exit = victims.run(&command, victims.policy(), level).unwrap();
+        assert_eq!(exit.end.ended_by, None, "{exit:?}");
+        for gone in
+            ["a/b/.claude", "c/.git/hooks", ".bashrc", "a/.vscode", "repo/.git/hooks/pre-commit"]
+        {
+            assert!(at(gone).symlink_metadata().is_err(), "{level} {gone} {:?}", exit.end);
+        }
+        for (path, text) in [
+            ("repo/.git/config", "[core]"),
+            ("repo/.git/hooks/old", "old"),
+            ("SKILL.md", "# own"),
+            ("a/b/result", "kept\n"),
+        ] {
+            assert_eq!(std::fs::read_to_string(at(path)).unwrap(), text, "{level} {path}");
+        }
+        for name in [".bashrc", "a/b/.claude", "a/.vscode", "c/.git/hooks"] {
+            let path = at(name).display().to_string();
+            assert!(exit.end.reverted.contains(&path), "{level} {name} {:?}", exit.end.reverted);
+        }
+        let repairs = usize::from(level == IsolationLevel::Landlock) * 4;
+        assert_eq!(exit.end.reverted.len(), 4 + repairs, "{level} {:?}", exit.end.reverted);
+        assert!(pipe.exists() && at("repo/.git/hooks/link").exists());
+    }
+}
+
+/// What is denied and did not exist does not exist afterwards.
+#[test]
+fn denied_new_file_is_removed() {
+    let victims = Victims::create();
+    let script = "echo x >.env; echo y >other";
+    let mut spec = victims.spec(&words(&["/bin/sh", "-c", script]), victims.policy());
+    narrow(&mut spec, &victims, r#"{"filesystem": {"denyWrite": [".env"]}}"#);
+    let exit = block_on(launcher().run(spec)).unwrap();
+    assert!(!victims.path("work/.env").exists() && victims.path("work/other").exists());
+    assert_eq!(exit.end.reverted.len(), 1, "{:?}", exit.end);
 }
