@@ -189,8 +189,8 @@ pub(crate) fn install_listening_filter(program: &[sock_filter]) -> io::Result<Ow
 pub(crate) fn receive_suspended_call(listener: BorrowedFd<'_>) -> io::Result<SuspendedCall> {
     // SAFETY: all fields are numbers, and the kernel requires zeros.
     let mut call: libc::seccomp_notif = unsafe { std::mem::zeroed() };
-    // SAFETY: the structure is the one that the request fills.
     check(
+        // SAFETY: the structure is the one that the request fills.
         unsafe { libc::ioctl(listener.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_RECV, &raw mut call) }
             .into(),
     )?;

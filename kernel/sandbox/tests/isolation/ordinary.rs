@@ -1,6 +1,6 @@
 //! Scripts as skills have them, which must work.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde::Deserialize;
@@ -23,7 +23,11 @@ struct OrdinaryScript {
 }
 
 fn check_level(level: IsolationLevel, landlock_abi: Option<i32>) {
-    let scripts: Vec<OrdinaryScript> = serde_json::from_str(include_str!("ordinary.json")).unwrap();
+    run_table(include_str!("ordinary.json"), &[], level, landlock_abi);
+}
+
+fn run_table(table: &str, readable: &[PathBuf], level: IsolationLevel, landlock_abi: Option<i32>) {
+    let scripts: Vec<OrdinaryScript> = serde_json::from_str(table).unwrap();
     let victims = Victims::create();
     let repository = victims.path("repo");
     std::fs::create_dir(&repository).unwrap();
@@ -44,6 +48,7 @@ fn check_level(level: IsolationLevel, landlock_abi: Option<i32>) {
         let mut policy = victims.policy();
         policy.limits = short_limits(30);
         policy.filesystem.allow_read.push(repository.clone());
+        policy.filesystem.allow_read.extend(readable.iter().cloned());
         let result = victims.run_with(&command, policy, level, landlock_abi);
         let line = match result {
             Ok(exit) => {
@@ -75,6 +80,20 @@ fn check_level(level: IsolationLevel, landlock_abi: Option<i32>) {
         }
     }
     assert!(findings.is_empty(), "{}", findings.join("\n"));
+}
+
+/// Runs a table of scripts that are not part of this repository, such as real skills:
+/// `SANDBOX_TABLE=FILE SANDBOX_READABLE=DIR:DIR cargo test -p skillhost-sandbox --test isolation
+/// -- --ignored external`.
+#[test]
+#[ignore = "needs a table of scripts"]
+fn external_scripts_run() {
+    let table = std::fs::read_to_string(std::env::var_os("SANDBOX_TABLE").unwrap()).unwrap();
+    let readable = std::env::var_os("SANDBOX_READABLE").unwrap_or_default();
+    let readable: Vec<_> = std::env::split_paths(&readable).collect();
+    for level in [IsolationLevel::Namespaces, IsolationLevel::Landlock] {
+        run_table(&table, &readable, level, None);
+    }
 }
 
 #[test]
