@@ -59,12 +59,11 @@ pub(crate) fn run_launcher() -> bool {
 
 /// Runs the program of the request to its end; `None` if the kernel is not there any more.
 fn serve(host: &mut ControlSocket) -> Result<Option<LauncherMessage>, SandboxRefusal> {
-    let received =
-        host.receive::<LaunchRequest>().at("request").map_err(|error| to_refusal(error, &[]))?;
+    let received = host.receive::<LaunchRequest>().at("request").map_err(to_refusal)?;
     let Some(received) = received else { return Ok(None) };
     let (mut request, channel) = (received.content, received.descriptors.into_iter().next());
-    check_request(&request, channel.as_ref()).map_err(|error| to_refusal(error, &[]))?;
-    prepare_paths(&mut request).map_err(|error| to_refusal(error, &[]))?;
+    check_request(&request, channel.as_ref()).map_err(to_refusal)?;
+    prepare_paths(&mut request).map_err(to_refusal)?;
     let mut names = ProtectedNames::find(&request);
     request.protected = names.existing().cloned().collect();
     let watch = RunWatch::new(&request);
@@ -122,7 +121,7 @@ fn start_at_best_level(
             }
             // Another level would not change the policy or the program.
             Err(error) if error.kind != RefusalKind::Isolation => {
-                return Err(to_refusal(error, &tried));
+                return Err(to_refusal(error));
             }
             Err(error) => tried.push(FailedLevel { level, step: error.step, error: error.message }),
         }
@@ -136,7 +135,7 @@ fn start_at_best_level(
             format!("no isolation level is available ({})", levels.join("; "))
         }
     };
-    let hint = find_hint(kind, &tried, request);
+    let hint = find_hint(&tried);
     Err(SandboxRefusal { kind, step: String::new(), message, hint })
 }
 
@@ -200,7 +199,8 @@ fn check_guarantees(
     }
 }
 
-fn to_refusal(error: SetupError, tried: &[FailedLevel]) -> SandboxRefusal {
+/// Adds the remedy to an error that no other level would avoid.
+fn to_refusal(error: SetupError) -> SandboxRefusal {
     let hint = match error.kind {
         RefusalKind::Start if error.message.contains("No such file") => {
             "check that the program exists, and that its directory and that of its interpreter are in `allowRead`"
@@ -213,7 +213,6 @@ fn to_refusal(error: SetupError, tried: &[FailedLevel]) -> SandboxRefusal {
         }
         _ => "",
     };
-    let _ = tried;
     SandboxRefusal {
         kind: error.kind,
         step: error.step,
@@ -222,28 +221,31 @@ fn to_refusal(error: SetupError, tried: &[FailedLevel]) -> SandboxRefusal {
     }
 }
 
-/// Returns the remedy for the levels that failed.
-fn find_hint(_: RefusalKind, tried: &[FailedLevel], request: &LaunchRequest) -> String {
-    let failed = |level, step: &str| {
-        tried.iter().any(|tried| tried.level == level && tried.step.starts_with(step))
+/// Returns the remedies for the levels that failed.
+fn find_hint(tried: &[FailedLevel]) -> String {
+    let failed = |level: IsolationLevel, steps: &[&str]| {
+        let failed = tried.iter().find(|tried| tried.level == level);
+        failed.is_some_and(|tried| steps.iter().any(|step| tried.step.starts_with(step)))
     };
+    let namespace_steps =
+        ["clone", "mounts", "setgroups", "uid_map", "gid_map", "loopback", "host name"];
     let mut hints = Vec::new();
-    if ["clone", "mounts", "uid_map", "setgroups"]
-        .iter()
-        .any(|step| failed(IsolationLevel::Namespaces, step))
-    {
+    if failed(IsolationLevel::Namespaces, &namespace_steps) {
         hints.push(
-            "allow unprivileged user namespaces for this program: an AppArmor profile with `userns,`, `sysctl kernel.apparmor_restrict_unprivileged_userns=0`, or a container with `--security-opt seccomp=unconfined`",
+            "allow user namespaces: an AppArmor profile with `userns,` for this program, `sysctl kernel.apparmor_restrict_unprivileged_userns=0`, or a container that permits them",
         );
     }
-    if failed(IsolationLevel::Landlock, "landlock") {
+    if failed(IsolationLevel::Landlock, &["landlock"]) {
         hints.push("use Linux 6.2 or later with `landlock` in the kernel parameter `lsm=`");
     }
-    if failed(IsolationLevel::Landlock, "deny_inside") {
+    if failed(IsolationLevel::Landlock, &["deny_inside"]) {
         hints.push("allow only directories without denied paths");
     }
-    if failed(IsolationLevel::Namespaces, "require")
-        || !request.isolation.require.is_empty() && failed(IsolationLevel::Landlock, "require")
+    if failed(IsolationLevel::Landlock, &["protected names"]) {
+        hints.push("use a work directory with fewer protected files");
+    }
+    if failed(IsolationLevel::Landlock, &["require"])
+        || failed(IsolationLevel::Namespaces, &["require"])
     {
         hints.push("remove the missing guarantees from `require`");
     }
