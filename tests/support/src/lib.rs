@@ -17,6 +17,7 @@
 mod binaries;
 mod git_repository;
 mod home;
+mod launcher;
 mod paths;
 mod process;
 mod small_disk;
