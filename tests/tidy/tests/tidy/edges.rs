@@ -369,7 +369,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "word-vectors",
         ],
     ),
-    ("test-support", &["skillhost-files"]),
+    // Test programs are their own sandbox launchers.
+    ("test-support", &["skillhost-files", "skillhost-sandbox"]),
     ("mock-model", &[]),
     ("e2e", &[]),
     ("abi-tests", &[]),
