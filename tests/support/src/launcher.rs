@@ -11,29 +11,15 @@ fn become_launcher() {
 
 #[cfg(test)]
 mod tests {
-    use skillhost_policy::SandboxPolicy;
-    use skillhost_sandbox::{InputMode, LaunchSpec, LevelSelection, SandboxLauncher, SandboxSpec};
+    use skillhost_policy::IsolationLevel;
 
-    #[tokio::test]
-    async fn test_program_is_its_own_launcher() {
-        let work = tempfile::tempdir().unwrap();
-        let launch = LaunchSpec {
-            program: "/bin/sh".into(),
-            arguments: vec!["-c".into(), "echo here".into()],
-            environment: Default::default(),
-            folder: work.path().to_owned(),
-        };
-        let spec = SandboxSpec {
-            launch,
-            policy: SandboxPolicy::with_work_directory(work.path()),
-            stdin: InputMode::Null,
-            channel: None,
-            levels: LevelSelection::default(),
-        };
-        match SandboxLauncher::default().run(spec).await {
-            Ok(exit) => assert_eq!(exit.stdout, b"here\n"),
-            // A machine without any level: the launcher has answered all the same.
-            Err(error) => assert!(error.to_string().contains("isolation"), "{error}"),
-        }
+    use crate::{can_isolate, can_isolate_at};
+
+    #[test]
+    fn test_program_is_its_own_launcher() {
+        let levels = [IsolationLevel::Namespaces, IsolationLevel::Landlock];
+        let reached = levels.map(can_isolate_at);
+        // A machine may lack every level; then the launcher has refused, not failed.
+        assert_eq!(can_isolate(), reached.contains(&true));
     }
 }

@@ -370,7 +370,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     // Test programs are their own sandbox launchers.
-    ("test-support", &["skillhost-files", "skillhost-sandbox"]),
+    ("test-support", &["skillhost-files", "skillhost-policy", "skillhost-sandbox"]),
     ("mock-model", &[]),
     ("e2e", &[]),
     ("abi-tests", &[]),
