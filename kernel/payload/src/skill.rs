@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::context::CallContext;
 
@@ -34,6 +35,8 @@ pub mod skill_interface {
     pub const OFFER_REVIEW: &str = "offer_review";
     /// [`crate::ReviewDecision`] → a text that describes the outcome to the model.
     pub const DECIDE: &str = "decide";
+    /// [`crate::SkillProgramsRequest`] → a list of [`crate::SkillProgram`].
+    pub const LIST_PROGRAMS: &str = "list_programs";
 }
 
 /// A skill in the version of one digest.
@@ -99,6 +102,54 @@ pub struct ActiveSkill {
     /// this digest.
     #[serde(default)]
     pub grants: bool,
+}
+
+/// A request for the programs of skills.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SkillProgramsRequest {
+    /// The caller: agents are limited to the skills that they see.
+    pub context: CallContext,
+    /// The skill, or `None` for every skill that the caller sees and that declares programs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub skill_id: Option<String>,
+}
+
+/// A program of a skill, offered as a tool. Its discovery runs no code.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SkillProgram {
+    /// The name of the tool: `<skill>` for the default program, `<skill>.<key>` for the others.
+    pub tool_name: String,
+    /// The id of the skill.
+    pub skill_id: String,
+    /// The name of the program in its skill.
+    pub key: String,
+    /// The path of its file in the skill's directory, or `None` for a skill without a program: a
+    /// call returns the skill's instructions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub entry: Option<String>,
+    /// The kind in `tool.json`.
+    #[serde(default)]
+    pub kind: SkillProgramKind,
+    /// The description, from `tool.json` or SKILL.md. The program itself may state a better one.
+    pub description: String,
+    /// The JSON Schema of the arguments: an object, from `tool.json` or any object.
+    pub input_schema: Value,
+    /// The JSON Schema of the result, an object.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_schema: Option<Value>,
+    /// The digest of the skill's directory, `sha256:<hexadecimal>`.
+    pub tree_digest: String,
+}
+
+/// The kind of a skill's programs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SkillProgramKind {
+    /// The programs of one skill.
+    #[default]
+    Skill,
+    /// A LangChain tool per file.
+    Langchain,
 }
 
 /// A number that changes whenever any skill's content may have changed.

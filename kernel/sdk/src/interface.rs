@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use skillhost_payload::{
     ActivateSkillRequest, ErrorKind, PublishedDetailsRequest, PublishedPromptRequest,
     PublishedRequest, PublishedUriRequest, ReviewRequest, SkillCreatedReport, SkillGeneration,
-    SkillRequest, skill_interface,
+    SkillProgramsRequest, SkillRequest, skill_interface,
 };
 
 use crate::codec::{from_bytes, to_bytes};
@@ -74,6 +74,10 @@ impl<T: SkillProvider> Interface for SkillInterface<T> {
                 to_bytes(&self.0.offer_review(&context, &proposal).await?)
             }
             skill_interface::DECIDE => to_bytes(&self.0.decide(&from_bytes(payload)?).await?),
+            skill_interface::LIST_PROGRAMS => {
+                let SkillProgramsRequest { context, skill_id } = from_bytes(payload)?;
+                to_bytes(&self.0.list_programs(&context, skill_id.as_deref()).await?)
+            }
             skill_interface::GENERATION => {
                 to_bytes(&SkillGeneration { generation: self.0.generation().await? })
             }

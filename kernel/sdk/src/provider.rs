@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use skillhost_payload::{
     ActiveSkill, CallContext, EmbeddingModelInfo, ErrorKind, Event, PublishedBody,
     PublishedDetails, PublishedEntry, PublishedPrompt, PublishedSkills, ReviewDecision,
-    ReviewOffer, SkillContent, ToolEffect,
+    ReviewOffer, SkillContent, SkillProgram, ToolEffect,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -258,6 +258,23 @@ pub trait SkillProvider: Send + Sync + 'static {
     /// [`ErrorKind::Conflict`](crate::ErrorKind) if the proposal differs from the one displayed.
     async fn decide(&self, _decision: &ReviewDecision) -> Result<String> {
         Err(ExtensionError::new(ErrorKind::Unavailable, "this extension does not accept decisions"))
+    }
+
+    /// Lists the programs of the skills that a caller sees, or those of one skill.
+    ///
+    /// A list of all skills contains the programs that are offered as tools; the list of one skill is
+    /// never empty: a skill without a program has an entry without a file. By default no skill has
+    /// programs.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`](crate::ErrorKind) for a skill that the caller does not see, and
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind) for one whose `tool.json` is not valid.
+    async fn list_programs(
+        &self,
+        _cx: &CallContext,
+        _skill_id: Option<&str>,
+    ) -> Result<Vec<SkillProgram>> {
+        Ok(Vec::new())
     }
 
     /// Returns a number that changes whenever any skill's content may have changed.
