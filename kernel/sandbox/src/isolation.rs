@@ -55,9 +55,18 @@ pub struct SandboxRefusal {
     pub message: String,
     /// The remedy; empty if none is known.
     pub hint: String,
+    /// The levels that failed, if the kind is [`RefusalKind::Isolation`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tried: Vec<FailedLevel>,
 }
 
 impl SandboxRefusal {
+    /// Returns a refusal that no other level would avoid.
+    pub(crate) fn new(kind: RefusalKind, step: &str, message: String, hint: &str) -> Self {
+        let (step, hint) = (step.to_owned(), hint.to_owned());
+        Self { kind, step, message, hint, tried: Vec::new() }
+    }
+
     fn describe(&self) -> String {
         let mut text = String::new();
         if !self.step.is_empty() {

@@ -19,6 +19,7 @@ mod system_calls;
 mod watch;
 
 use std::os::fd::OwnedFd;
+use std::path::Path;
 
 use rustix::net::SocketType;
 use rustix::net::sockopt::socket_type;
@@ -26,6 +27,7 @@ use rustix::process::{getpid, set_child_subreaper};
 use skillhost_policy::{Guarantee, IsolationLevel};
 
 use crate::isolation::{FailedLevel, IsolationReport, RefusalKind, SandboxRefusal};
+use crate::kernel_settings::KernelSettings;
 use crate::protocol::{
     CONTROL_DESCRIPTOR, ControlSocket, LaunchRequest, LauncherMessage, PROTOCOL_VERSION,
 };
@@ -68,6 +70,11 @@ fn serve(host: &mut ControlSocket) -> Result<Option<LauncherMessage>, SandboxRef
     request.protected = names.existing().cloned().collect();
     let watch = RunWatch::new(&request);
     let (program, isolation) = start_at_best_level(&request, &mut names, channel.as_ref())?;
+    if request.probe {
+        // Its child has ended already.
+        watch.finish(program, host);
+        return Ok(Some(LauncherMessage::Ready { isolation }));
+    }
     // If the kernel has ended, the watch notices the closed socket and ends the program.
     let _ = host.send(&LauncherMessage::Ready { isolation }, &[]);
     let mut end = watch.finish(program, host);
@@ -83,8 +90,8 @@ fn check_request(request: &LaunchRequest, channel: Option<&OwnedFd>) -> Result<(
     if request.channel != channel.is_some() {
         return error("`channel` does not match the attached descriptors".to_owned());
     }
-    if request.command.is_empty() {
-        return error("no program is given".to_owned());
+    if request.command.is_empty() != request.probe {
+        return error("a program is required, except for a probe".to_owned());
     }
     set_child_subreaper(Some(getpid())).at("subreaper")
 }
@@ -135,8 +142,8 @@ fn start_at_best_level(
             format!("no isolation level is available ({})", levels.join("; "))
         }
     };
-    let hint = find_hint(&tried);
-    Err(SandboxRefusal { kind, step: String::new(), message, hint })
+    let hint = find_hint(&tried, version);
+    Err(SandboxRefusal { kind, step: String::new(), message, hint, tried })
 }
 
 /// Returns the guarantees that a level does not have here.
@@ -213,41 +220,27 @@ fn to_refusal(error: SetupError) -> SandboxRefusal {
         }
         _ => "",
     };
-    SandboxRefusal {
-        kind: error.kind,
-        step: error.step,
-        message: error.message,
-        hint: hint.to_owned(),
-    }
+    SandboxRefusal::new(error.kind, &error.step, error.message, hint)
 }
 
 /// Returns the remedies for the levels that failed.
-fn find_hint(tried: &[FailedLevel]) -> String {
-    let failed = |level: IsolationLevel, steps: &[&str]| {
-        let failed = tried.iter().find(|tried| tried.level == level);
-        failed.is_some_and(|tried| steps.iter().any(|step| tried.step.starts_with(step)))
-    };
-    let namespace_steps =
-        ["clone", "mounts", "setgroups", "uid_map", "gid_map", "loopback", "host name"];
-    let mut hints = Vec::new();
-    if failed(IsolationLevel::Namespaces, &namespace_steps) {
-        hints.push(
-            "allow user namespaces: an AppArmor profile with `userns,` for this program, `sysctl kernel.apparmor_restrict_unprivileged_userns=0`, or a container that permits them",
-        );
-    }
-    if failed(IsolationLevel::Landlock, &["landlock"]) {
-        hints.push("use Linux 6.2 or later with `landlock` in the kernel parameter `lsm=`");
-    }
-    if failed(IsolationLevel::Landlock, &["deny_inside"]) {
-        hints.push("allow only directories without denied paths");
-    }
-    if failed(IsolationLevel::Landlock, &["protected names"]) {
-        hints.push("use a work directory with fewer protected files");
-    }
-    if failed(IsolationLevel::Landlock, &["require"])
-        || failed(IsolationLevel::Namespaces, &["require"])
-    {
-        hints.push("remove the missing guarantees from `require`");
+fn find_hint(tried: &[FailedLevel], landlock: i32) -> String {
+    let settings = KernelSettings::read(Path::new("/"));
+    let mut hints: Vec<String> = Vec::new();
+    for failure in tried {
+        let of_policy = match failure.step.as_str() {
+            "deny_inside" => "allow only directories without denied paths",
+            "protected names" => "use a work directory with fewer protected files",
+            "require" => "remove the missing guarantees from `require`",
+            _ => "",
+        };
+        let hint = match of_policy {
+            "" => settings.explain_failure(failure, landlock).1,
+            hint => hint.to_owned(),
+        };
+        if !hint.is_empty() && !hints.contains(&hint) {
+            hints.push(hint);
+        }
     }
     hints.join("; or ")
 }

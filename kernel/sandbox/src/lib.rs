@@ -4,7 +4,8 @@
 //!
 //! In isolation: `sandboxed_child` starts this binary again as a `launcher`, which gives up
 //! everything that the policy does not allow, starts the program and watches its limits;
-//! `protocol` has the messages between both, `isolation` the report. Without isolation: `launch`
+//! `protocol` has the messages between both, `isolation` the report; `probe` tells what a run would
+//! reach, and `kernel_settings` why a machine does not offer more. Without isolation: `launch`
 //! describes a program and its complete environment, `group` signals all processes of a child.
 //! `child` is a long-running child with pipes, `limited_run` runs a program to its exit within
 //! limits. `orphans` ends the children of a killed kernel, `parent` this process with its parent,
@@ -13,15 +14,23 @@
 mod child;
 mod group;
 mod isolation;
+#[cfg(target_os = "linux")]
+mod kernel_settings;
 mod launch;
 #[cfg(target_os = "linux")]
 mod launcher;
 mod limited_run;
+mod machine;
 mod orphans;
+#[cfg(not(target_os = "linux"))]
+mod other_system;
 mod parent;
 mod printable;
 #[cfg(target_os = "linux")]
+mod probe;
+#[cfg(target_os = "linux")]
 mod protocol;
+mod sandbox_spec;
 #[cfg(target_os = "linux")]
 mod sandboxed_child;
 #[cfg(target_os = "linux")]
@@ -31,27 +40,23 @@ pub use child::{ChildProcess, ChildSpec};
 pub use isolation::{EndCause, FailedLevel, IsolationReport, RefusalKind, RunEnd, SandboxRefusal};
 pub use launch::{LaunchError, LaunchSpec};
 pub use limited_run::{ProcessExit, ProcessLimits, run_limited};
+pub use machine::{IsolationGap, MachineIsolation, MachineLevel};
 pub use orphans::kill_recorded;
 pub use parent::exit_with_parent;
 pub use printable::to_printable;
-#[cfg(target_os = "linux")]
-pub use protocol::InputMode;
-#[cfg(target_os = "linux")]
-pub use sandboxed_child::{
-    LevelSelection, SandboxError, SandboxLauncher, SandboxSpec, SandboxedChild, SandboxedExit,
-};
+pub use sandbox_spec::{InputMode, LevelSelection, SandboxError, SandboxSpec, SandboxedExit};
 
-/// The argument that makes the program its own launcher. Others reject it, so that a program
-/// without the call of [`exit_if_launcher`] does nothing.
+#[cfg(not(target_os = "linux"))]
+pub use other_system::{SandboxLauncher, SandboxedChild};
 #[cfg(target_os = "linux")]
-const LAUNCHER_ARGUMENT: &str = "--sandbox-launcher";
+pub use sandboxed_child::{SandboxLauncher, SandboxedChild};
 
 /// Runs the launcher and exits if this process was started as one.
 ///
 /// The first statement of `main`: the launcher must have one thread and nothing open.
 pub fn exit_if_launcher() {
     #[cfg(target_os = "linux")]
-    if std::env::args_os().nth(1).is_some_and(|argument| argument == LAUNCHER_ARGUMENT) {
+    if std::env::args_os().nth(1).is_some_and(|argument| argument == protocol::LAUNCHER_ARGUMENT) {
         std::process::exit(i32::from(!launcher::run_launcher()));
     }
 }

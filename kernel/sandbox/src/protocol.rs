@@ -20,9 +20,14 @@ use skillhost_policy::{
 };
 
 use crate::isolation::{EndCause, IsolationReport, RunEnd, SandboxRefusal};
+use crate::sandbox_spec::InputMode;
 
 /// The version of the protocol.
 pub(crate) const PROTOCOL_VERSION: u32 = 1;
+
+/// The argument that makes the program its own launcher. Others reject it, so that a program
+/// without the call of [`crate::exit_if_launcher`] does nothing.
+pub(crate) const LAUNCHER_ARGUMENT: &str = "--sandbox-launcher";
 
 /// The descriptor of the socket in the launcher.
 pub(crate) const CONTROL_DESCRIPTOR: i32 = 3;
@@ -52,6 +57,8 @@ pub(crate) struct LaunchRequest {
     pub(crate) levels: Vec<IsolationLevel>,
     /// Assumes an older version of Landlock than the kernel has.
     pub(crate) landlock_abi: Option<i32>,
+    /// Whether to end before the program, which is not given then: the isolation is the result.
+    pub(crate) probe: bool,
     /// The paths in writable directories that the launcher makes read-only in addition.
     #[serde(skip)]
     pub(crate) protected: Vec<PathBuf>,
@@ -62,16 +69,6 @@ pub(crate) struct LaunchRequest {
 pub(crate) struct AccessPolicy {
     pub(crate) filesystem: FilesystemPolicy,
     pub(crate) network: NetworkPolicy,
-}
-
-/// The standard input of a program.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum InputMode {
-    /// Empty.
-    Null,
-    /// A pipe of the caller.
-    Pipe,
 }
 
 /// A message of the launcher.

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::path::PathBuf;
-use std::process::Stdio;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use skillhost_policy::{IsolationLevel, SandboxPolicy};
+use skillhost_policy::SandboxPolicy;
 use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
@@ -17,15 +17,15 @@ use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use crate::isolation::{EndCause, IsolationReport, RefusalKind, RunEnd, SandboxRefusal};
-use crate::launch::LaunchSpec;
 use crate::protocol::{
-    AccessPolicy, CONTROL_DESCRIPTOR, ControlSocket, HostMessage, InputMode, LaunchRequest,
+    AccessPolicy, CONTROL_DESCRIPTOR, ControlSocket, HostMessage, LAUNCHER_ARGUMENT, LaunchRequest,
     LauncherMessage, PROTOCOL_VERSION,
 };
-use crate::{LAUNCHER_ARGUMENT, sys};
+use crate::sandbox_spec::{InputMode, SandboxError, SandboxSpec, SandboxedExit};
+use crate::sys;
 
 /// The timeout for the set-up of the isolation.
-const SETUP_TIMEOUT: Duration = Duration::from_secs(20);
+pub(crate) const SETUP_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The timeout for the rest of the output after the end of the run.
 const OUTPUT_TIMEOUT: Duration = Duration::from_secs(2);
@@ -41,47 +41,6 @@ impl Default for SandboxLauncher {
     fn default() -> Self {
         Self { program: "/proc/self/exe".into() }
     }
-}
-
-/// A program to run in isolation.
-pub struct SandboxSpec {
-    /// The program.
-    pub launch: LaunchSpec,
-    /// Its permissions and limits.
-    pub policy: SandboxPolicy,
-    /// Its standard input.
-    pub stdin: InputMode,
-    /// The descriptor that it gets as descriptor 3.
-    pub channel: Option<OwnedFd>,
-    /// The isolation levels to try.
-    pub levels: LevelSelection,
-}
-
-/// The isolation levels that may be used, the strongest first.
-#[derive(Debug, Clone)]
-pub struct LevelSelection {
-    /// The levels.
-    pub levels: Vec<IsolationLevel>,
-    /// The version of Landlock to assume if the kernel has a newer one.
-    pub landlock_abi: Option<i32>,
-}
-
-impl Default for LevelSelection {
-    fn default() -> Self {
-        let levels = vec![IsolationLevel::Namespaces, IsolationLevel::Landlock];
-        Self { levels, landlock_abi: None }
-    }
-}
-
-/// The reason why a program was not run, or its end is not known.
-#[derive(Debug, thiserror::Error)]
-pub enum SandboxError {
-    /// The launcher refused to run it.
-    #[error(transparent)]
-    Refused(#[from] SandboxRefusal),
-    /// The launcher failed.
-    #[error("the sandbox launcher failed: {0}")]
-    Launcher(#[from] io::Error),
 }
 
 /// A running program. The run is ended on drop.
@@ -100,24 +59,24 @@ pub struct SandboxedChild {
     end: Option<RunEnd>,
 }
 
-/// The result of a program that has run to its end.
-#[derive(Debug)]
-pub struct SandboxedExit {
-    /// The isolation of the run.
-    pub isolation: IsolationReport,
-    /// The end.
-    pub end: RunEnd,
-    /// The standard output up to the limit.
-    pub stdout: Vec<u8>,
-    /// The standard error up to the limit.
-    pub stderr: Vec<u8>,
-}
-
 impl SandboxLauncher {
     /// Returns a launcher that is another program.
     #[must_use]
     pub fn from_program(program: PathBuf) -> Self {
         Self { program }
+    }
+
+    /// Returns the program of the launcher.
+    pub(crate) fn program(&self) -> &Path {
+        &self.program
+    }
+
+    /// Returns the command of a launcher with its end of the socket and nothing else.
+    pub(crate) fn to_command(&self, control: ControlSocket) -> Command {
+        let mut command = Command::new(&self.program);
+        command.arg(LAUNCHER_ARGUMENT).env_clear().current_dir("/");
+        sys::pass_descriptor(&mut command, control.into_descriptor(), CONTROL_DESCRIPTOR);
+        command
     }
 
     /// Starts a program, and returns when it runs.
@@ -128,15 +87,11 @@ impl SandboxLauncher {
         let piped = spec.stdin == InputMode::Pipe;
         let (request, channel) = to_request(spec)?;
         let (control, theirs) = ControlSocket::create_pair()?;
-        let mut command = std::process::Command::new(&self.program);
+        let mut command = self.to_command(theirs);
         command
-            .arg(LAUNCHER_ARGUMENT)
-            .env_clear()
-            .current_dir("/")
             .stdin(if piped { Stdio::piped() } else { Stdio::null() })
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        sys::pass_descriptor(&mut command, theirs.into_descriptor(), CONTROL_DESCRIPTOR);
         let mut command = tokio::process::Command::from(command);
         let mut launcher = command.spawn()?;
         // The command owns the other end of the socket, whose end is the sign of a failure.
@@ -280,11 +235,9 @@ async fn read_output(
 
 fn to_request(spec: SandboxSpec) -> Result<(LaunchRequest, Option<OwnedFd>), SandboxRefusal> {
     let text = |value: OsString| {
-        value.into_string().map_err(|value| SandboxRefusal {
-            kind: RefusalKind::Policy,
-            step: "request".to_owned(),
-            message: format!("`{}` is not UTF-8", value.display()),
-            hint: String::new(),
+        value.into_string().map_err(|value| {
+            let message = format!("`{}` is not UTF-8", value.display());
+            SandboxRefusal::new(RefusalKind::Policy, "request", message, "")
         })
     };
     let mut command = vec![text(spec.launch.program.into())?];
@@ -308,6 +261,7 @@ fn to_request(spec: SandboxSpec) -> Result<(LaunchRequest, Option<OwnedFd>), San
         isolation,
         levels: spec.levels.levels,
         landlock_abi: spec.levels.landlock_abi,
+        probe: false,
         protected: Vec::new(),
     };
     Ok((request, spec.channel))

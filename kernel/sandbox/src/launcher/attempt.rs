@@ -45,7 +45,8 @@ pub(super) fn choose_user(request: &LaunchRequest, level: IsolationLevel) -> Run
     }
     let files = &request.policy.filesystem;
     let reachable = || {
-        find_program(request).is_some_and(|path| nobody_can_use(&path, false))
+        // A probe stands for the programs of the system.
+        (request.probe || find_program(request).is_some_and(|path| nobody_can_use(&path, false)))
             && nobody_can_use(&request.cwd, false)
             && files.allow_read.iter().all(|path| nobody_can_use(path, false))
             && files.allow_write.iter().all(|path| nobody_can_use(path, true))

@@ -28,7 +28,8 @@ use super::process_tree::count_user_tasks;
 use super::signal_filter::apply_signal_filter;
 use super::system_calls::CallFilters;
 use crate::isolation::RefusalKind;
-use crate::protocol::{CONTROL_DESCRIPTOR, ControlSocket, InputMode, LaunchRequest};
+use crate::protocol::{CONTROL_DESCRIPTOR, ControlSocket, LaunchRequest};
+use crate::sandbox_spec::InputMode;
 use crate::sys;
 
 /// The number of descriptors that a process may open.
@@ -55,7 +56,7 @@ pub(super) enum SetupMessage {
     Continue,
     /// The attached descriptor receives the calls that send signals.
     Listener,
-    /// The program was started.
+    /// The program was started, or would be.
     Started,
     /// A step failed; the child ends.
     Failed(SetupError),
@@ -184,6 +185,9 @@ impl RunSetup<'_> {
     }
 
     fn run_program(&mut self) -> Result<(), SetupError> {
+        if self.request.probe {
+            return self.control.send(&SetupMessage::Started, &[]).at("launcher");
+        }
         if let Some(channel) = self.channel.take() {
             sys::set_inherited(&channel, CONTROL_DESCRIPTOR).at("channel")?;
         }

@@ -7,6 +7,7 @@ mod figures;
 mod fixture;
 mod hostile;
 mod ordinary;
+mod probe;
 mod protocol;
 mod refusals;
 
@@ -14,7 +15,8 @@ use std::path::Path;
 use std::process::Command;
 
 /// The tests that an ordinary user repeats, if this is root.
-const REPEATED: [&str; 11] = [
+const REPEATED: [&str; 12] = [
+    "probe::probe_reports_isolation_of_run",
     "hostile::namespaces_contain_hostile_scripts",
     "hostile::landlock_contains_hostile_scripts",
     "hostile::old_landlock_contains_hostile_scripts",

@@ -11,7 +11,11 @@ use syn::visit::{self, Visit};
 use super::{none, read, rust_files};
 
 /// Types whose definition depends on the platform or on a feature: one name, several definitions.
-const CONDITIONAL_TYPES: &[(&str, &str)] = &[("extensions/skill_registry/catalog", "RootDir")];
+const CONDITIONAL_TYPES: &[(&str, &str)] = &[
+    ("extensions/skill_registry/catalog", "RootDir"),
+    ("kernel/sandbox", "SandboxLauncher"),
+    ("kernel/sandbox", "SandboxedChild"),
+];
 
 /// The sources of the product, without tests and templates.
 pub(super) fn product_sources() -> impl Iterator<Item = PathBuf> {
