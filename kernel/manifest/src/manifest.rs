@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use skillhost_policy::PolicyLayer;
 
 use crate::{AgentManifest, ExtensionId, ToolNames};
 
@@ -31,6 +32,8 @@ pub struct Manifest {
     pub env: BTreeMap<String, String>,
     /// The timeout of a process extension's handshake in milliseconds; `None` means the default.
     pub start_timeout_ms: Option<u64>,
+    /// The permissions and limits that a process extension requests.
+    pub sandbox: Option<PolicyLayer>,
     /// The naming and selection of its tools; not for agents.
     pub tools: ToolNames,
     /// The extension is loaded.

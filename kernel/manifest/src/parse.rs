@@ -5,6 +5,7 @@ mod events;
 pub(crate) mod fields;
 mod kind;
 mod process;
+mod sandbox;
 mod schedules;
 
 use serde_json::json;
@@ -66,6 +67,7 @@ fn parse_root(at: &NodeReader<'_>, report: &mut ErrorReport) -> ReadResult<Manif
     let env =
         process::parse_environment(&fields, kind.as_ref().ok(), named.as_deref().ok(), report);
     let start_timeout_ms = process::parse_start_timeout(&fields, kind.as_ref().ok(), report);
+    let sandbox = sandbox::parse_sandbox(&fields, kind.as_ref().ok(), report);
     let tools = process::parse_tool_names(&fields, report);
     let enabled = fields.optional("enabled", report, NodeReader::boolean);
     let setup_instructions = fields.optional("setup_instructions", report, NodeReader::text);
@@ -88,6 +90,7 @@ fn parse_root(at: &NodeReader<'_>, report: &mut ErrorReport) -> ReadResult<Manif
         optional_secrets: optional?,
         env: env?,
         start_timeout_ms: start_timeout_ms?,
+        sandbox: sandbox?,
         tools: tools?,
         enabled: enabled?.unwrap_or(true),
         sha256: sha256?,

@@ -1,6 +1,7 @@
 //! The formats of strings in a manifest.
 
 use globset::Glob;
+use skillhost_policy::DomainPattern;
 
 use crate::ExtensionId;
 
@@ -95,6 +96,25 @@ pub(crate) const START_TIMEOUT_RANGE: std::ops::RangeInclusive<u64> = 1_000..=30
 /// The range of a process's start timeout, in words.
 pub(crate) const START_TIMEOUT: &str = "a whole number of milliseconds from 1000 to 300000";
 
+/// A path of a policy. Relative ones would name the private copy, which is readable anyway.
+pub(crate) const SANDBOX_PATH: TextRule = TextRule {
+    expected: "an absolute path, or one that begins with `~/`, without `..` and patterns",
+    is_valid: is_sandbox_path,
+    pattern: r"^(/|~(/|$))[^*?\[\x00-\x1f\x7f]*$",
+};
+
+/// A host name of a policy.
+pub(crate) const DOMAIN: TextRule = TextRule {
+    expected: "a host name, or `*.` and a domain of two labels, without scheme, port and path",
+    is_valid: |text| DomainPattern::parse(text).is_ok(),
+    pattern: r"^(\*\.)?[A-Za-z0-9_.-]+$",
+};
+
+/// The maximum length of a list in a policy.
+pub(crate) const MAX_SANDBOX_ENTRIES: usize = 64;
+/// The maximum length of a list in a policy, in words.
+pub(crate) const SANDBOX_ENTRIES: &str = "a list of at most 64 entries";
+
 /// The topic of an event.
 pub(crate) const TOPIC: TextRule = TextRule {
     expected: "a topic of letters, digits, `_`, `-`, `.` and `*`",
@@ -183,6 +203,14 @@ fn is_program(text: &str) -> bool {
         && parts().all(|part| !part.is_empty() && part != "..")
 }
 
+fn is_sandbox_path(text: &str) -> bool {
+    let is_rooted = text.starts_with('/') || text == "~" || text.starts_with("~/");
+    is_rooted
+        && is_argument(text)
+        && !text.contains(['*', '?', '['])
+        && text.split('/').all(|part| part != "..")
+}
+
 fn is_version(text: &str) -> bool {
     let suffix = |text: &str| is_word(text, usize::MAX, b".-");
     let (text, build) = text.split_once('+').map_or((text, None), |(a, b)| (a, Some(b)));
@@ -220,10 +248,21 @@ mod tests {
         ("line", &LINE),
         ("skill", &SKILL),
         ("glob", &GLOB),
+        ("sandbox path", &SANDBOX_PATH),
+        ("domain", &DOMAIN),
     ];
     /// Rules whose patterns allow more than the code.
-    const LOOSE: &[&str] =
-        &["program", "argument", "variable", "own tool", "line", "skill", "glob"];
+    const LOOSE: &[&str] = &[
+        "program",
+        "argument",
+        "variable",
+        "own tool",
+        "line",
+        "skill",
+        "glob",
+        "sandbox path",
+        "domain",
+    ];
 
     fn compile_rules() -> Vec<(&'static str, &'static TextRule, Regex)> {
         RULES.iter().map(|&(name, rule)| (name, rule, Regex::new(rule.pattern).unwrap())).collect()

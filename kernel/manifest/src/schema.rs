@@ -105,6 +105,10 @@ struct ManifestSchema {
     /// each start; 10000 by default. Requires a process.
     #[schemars(range(min = 1000, max = 300_000))]
     start_timeout_ms: Option<u32>,
+    /// The permissions and limits of a process beyond the default: its data directory and its home
+    /// are writable, the system's libraries and its interpreter readable, and there is no network.
+    /// The approval of the manifest shows and grants them. Requires a process.
+    sandbox: Option<SandboxSchema>,
     /// The final names and the selection of the extension's tools; not for agents.
     tools: Option<Tools>,
     /// The extension is loaded; `true` by default.
@@ -135,6 +139,104 @@ struct ProcessSchema {
     /// (a copy of) that directory.
     #[schemars(length(min = 1, max = rules::MAX_COMMAND_WORDS), inner(regex(pattern = rules::ARGUMENT.pattern)))]
     command: Vec<String>,
+}
+
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+struct SandboxSchema {
+    /// The files that it may use besides its own; paths are absolute or begin with `~/`.
+    filesystem: Option<SandboxFilesSchema>,
+    /// The network that it may use.
+    network: Option<SandboxNetworkSchema>,
+    /// Limits that differ from the default.
+    limits: Option<SandboxLimitsSchema>,
+    /// The weakest isolation level at which it may run.
+    #[schemars(extend("default" = "landlock"))]
+    minimum: Option<SandboxLevelSchema>,
+    /// The guarantees that the level must have on the machine, besides the default ones.
+    require: Option<Vec<SandboxGuaranteeSchema>>,
+}
+
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields, rename_all = "camelCase")]
+struct SandboxFilesSchema {
+    /// The paths that it may read.
+    #[schemars(length(max = rules::MAX_SANDBOX_ENTRIES), inner(regex(pattern = rules::SANDBOX_PATH.pattern)))]
+    allow_read: Option<Vec<String>>,
+    /// Paths inside of those that it must not read.
+    #[schemars(length(max = rules::MAX_SANDBOX_ENTRIES), inner(regex(pattern = rules::SANDBOX_PATH.pattern)))]
+    deny_read: Option<Vec<String>>,
+    /// The paths that it may write and read.
+    #[schemars(length(max = rules::MAX_SANDBOX_ENTRIES), inner(regex(pattern = rules::SANDBOX_PATH.pattern)))]
+    allow_write: Option<Vec<String>>,
+    /// Paths inside of those that it must not write.
+    #[schemars(length(max = rules::MAX_SANDBOX_ENTRIES), inner(regex(pattern = rules::SANDBOX_PATH.pattern)))]
+    deny_write: Option<Vec<String>>,
+}
+
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields, rename_all = "camelCase")]
+struct SandboxNetworkSchema {
+    /// The hosts that it may reach, such as `api.example.org` or `*.example.org`.
+    #[schemars(length(max = rules::MAX_SANDBOX_ENTRIES), inner(regex(pattern = rules::DOMAIN.pattern)))]
+    allowed_domains: Option<Vec<String>>,
+    /// Hosts among those that it must not reach.
+    #[schemars(length(max = rules::MAX_SANDBOX_ENTRIES), inner(regex(pattern = rules::DOMAIN.pattern)))]
+    denied_domains: Option<Vec<String>>,
+    /// The sockets of other programs that it may connect to.
+    #[schemars(length(max = rules::MAX_SANDBOX_ENTRIES), inner(regex(pattern = rules::SANDBOX_PATH.pattern)))]
+    allow_unix_sockets: Option<Vec<String>>,
+    /// It may listen on its own loopback interface.
+    #[schemars(extend("default" = true))]
+    allow_local_binding: Option<bool>,
+}
+
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields, rename_all = "camelCase")]
+struct SandboxLimitsSchema {
+    /// The memory of all its processes together, in MiB.
+    #[schemars(range(min = 1))]
+    memory_mib: Option<u64>,
+    /// The number of its processes and threads.
+    #[schemars(range(min = 1))]
+    tasks: Option<u64>,
+    /// The size of a file, in MiB.
+    #[schemars(range(min = 1))]
+    file_mib: Option<u64>,
+    /// The growth of the writable directories, in MiB.
+    #[schemars(range(min = 1))]
+    disk_mib: Option<u64>,
+    /// The number of files by which the writable directories may grow.
+    #[schemars(range(min = 1))]
+    files: Option<u64>,
+    /// The size of the private temporary directory, in MiB.
+    #[schemars(range(min = 1))]
+    temporary_mib: Option<u64>,
+}
+
+#[derive(JsonSchema)]
+#[schemars(rename_all = "snake_case")]
+enum SandboxLevelSchema {
+    Landlock,
+    Namespaces,
+}
+
+#[derive(JsonSchema)]
+#[schemars(rename_all = "snake_case")]
+enum SandboxGuaranteeSchema {
+    Files,
+    Secrets,
+    Network,
+    Domains,
+    DenyInside,
+    Tree,
+    Signals,
+    Modes,
+    Names,
+    Private,
+    Memory,
+    Tasks,
+    ControlGroup,
 }
 
 #[derive(JsonSchema)]

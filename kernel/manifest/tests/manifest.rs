@@ -9,6 +9,9 @@ use skillhost_manifest::{
     ExtensionKind, IntegrationMode, Located, Manifest, McpExports, ScheduleAction, ScheduleSpec,
     ToolNames, parse_manifest,
 };
+use skillhost_policy::{
+    FilesystemLayer, Guarantee, IsolationLevel, LimitLayer, NetworkLayer, PolicyLayer,
+};
 
 fn id(text: &str) -> ExtensionId {
     ExtensionId::new(text).expect("a literal id is well-formed")
@@ -31,6 +34,7 @@ fn library(id_text: &str, entrypoint: &str) -> Manifest {
         optional_secrets: Vec::new(),
         env: BTreeMap::new(),
         start_timeout_ms: None,
+        sandbox: None,
         tools: ToolNames::default(),
         enabled: true,
         sha256: None,
@@ -107,6 +111,12 @@ entrypoint: {command: [server]}
 secrets: [KEY, {name: OTHER, optional: true}, {name: LAST}]
 env: {HOME: /home/me, PORT: 8080, DEBUG: true, EMPTY: ''}
 start_timeout_ms: 120000
+sandbox:
+  filesystem: {allowRead: [~/wiki], denyRead: [~/wiki/private], allowWrite: [/srv/out]}
+  network: {allowedDomains: ['*.example.org'], allowLocalBinding: false}
+  limits: {memoryMib: 2048}
+  minimum: namespaces
+  require: [domains]
 tools:
   prefix: w_
   rename: {read/file: read_report, echo: say}
@@ -116,12 +126,29 @@ tools:
     let owned = |pairs: &[(&str, &str)]| {
         pairs.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect::<BTreeMap<_, _>>()
     };
+    let requested = PolicyLayer {
+        filesystem: Some(FilesystemLayer {
+            allow_read: Some(vec!["~/wiki".to_owned()]),
+            deny_read: vec!["~/wiki/private".to_owned()],
+            allow_write: Some(vec!["/srv/out".to_owned()]),
+            deny_write: Vec::new(),
+        }),
+        network: Some(NetworkLayer {
+            allowed_domains: Some(vec!["*.example.org".to_owned()]),
+            allow_local_binding: Some(false),
+            ..NetworkLayer::default()
+        }),
+        limits: Some(LimitLayer { memory_mib: Some(2048), ..LimitLayer::default() }),
+        minimum: Some(IsolationLevel::Namespaces),
+        require: Some([Guarantee::Domains].into()),
+    };
     let expected = Manifest {
         kind: ExtensionKind::Process { command: vec!["server".to_owned()] },
         secrets: ["KEY", "OTHER", "LAST"].map(str::to_owned).into(),
         optional_secrets: vec!["OTHER".to_owned()],
         env: owned(&[("HOME", "/home/me"), ("PORT", "8080"), ("DEBUG", "true"), ("EMPTY", "")]),
         start_timeout_ms: Some(120_000),
+        sandbox: Some(requested),
         tools: ToolNames {
             prefix: Some("w_".to_owned()),
             rename: owned(&[("read/file", "read_report"), ("echo", "say")]),

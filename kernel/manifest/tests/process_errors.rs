@@ -22,6 +22,7 @@ fn process_fields_require_a_process() {
     });
     let owner = "is for process extensions (`entrypoint: {command: […]}`)";
     check_after_head("env: {A: b}\n", &format!("4:1: `env` {owner}"));
+    check_after_head("sandbox: {}\n", &format!("4:1: `sandbox` {owner}"));
     check_after_head("start_timeout_ms: 2000\n", &format!("4:1: `start_timeout_ms` {owner}"));
 }
 
@@ -63,6 +64,68 @@ fn process_field_errors_have_positions() {
         ),
     ];
     for (line, expected) in cases {
+        check(&format!("{head}{line}\n"), &expected);
+    }
+}
+
+#[test]
+fn sandbox_errors_have_positions() {
+    let path = "must be an absolute path, or one that begins with `~/`, without `..` and patterns";
+    let host = "must be a host name, or `*.` and a domain of two labels, without scheme, port and \
+                path";
+    let mut many = "sandbox: {network: {allowedDomains: [".to_owned();
+    many.push_str(&"a.org, ".repeat(65));
+    many.push_str("]}}");
+    let cases = [
+        (
+            "sandbox: off",
+            "4:10: `sandbox` must be a mapping with `filesystem`, `network`, `limits`, `minimum` \
+             and `require`, found text"
+                .to_owned(),
+        ),
+        (
+            "sandbox: {filesystem: {allowRead: [wiki, ~other/x, /a/../b, '/a/*', ~/a]}}",
+            [
+                "4:36: `sandbox.filesystem.allowRead[0]` P, found `wiki`",
+                "4:42: `sandbox.filesystem.allowRead[1]` P, found `~other/x`",
+                "4:52: `sandbox.filesystem.allowRead[2]` P, found `/a/../b`",
+                "4:61: `sandbox.filesystem.allowRead[3]` P, found `/a/*`",
+            ]
+            .join("\n")
+            .replace(" P,", &format!(" {path},")),
+        ),
+        (
+            "sandbox: {network: {allowedDomains: ['https://a.org', '*.com']}}",
+            format!(
+                "4:38: `sandbox.network.allowedDomains[0]` {host}, found `https://a.org`\n4:55: \
+                 `sandbox.network.allowedDomains[1]` {host}, found `*.com`"
+            ),
+        ),
+        (
+            "sandbox: {network: {allowDomains: []}}",
+            "4:21: unknown field `allowDomains`; did you mean `allowedDomains`?".to_owned(),
+        ),
+        (
+            "sandbox: {limits: {memoryMib: 0, seconds: 5}}",
+            "4:31: `sandbox.limits.memoryMib` must be a whole number of at least 1, found `0`\n\
+             4:34: unknown field `seconds`"
+                .to_owned(),
+        ),
+        (
+            "sandbox: {minimum: none}",
+            "4:20: `sandbox.minimum` must be text, `landlock` or `namespaces`, found `none`"
+                .to_owned(),
+        ),
+        (
+            &many,
+            "4:37: `sandbox.network.allowedDomains` must be a list of at most 64 entries, found \
+             `65 entries`"
+                .to_owned(),
+        ),
+        ("network: {}", "4:1: `network` does not belong here; move it under `sandbox`".to_owned()),
+    ];
+    for (line, expected) in cases {
+        let head = "id: a\nname: N\nentrypoint: {command: [s]}\n";
         check(&format!("{head}{line}\n"), &expected);
     }
 }

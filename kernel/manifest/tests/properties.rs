@@ -71,6 +71,12 @@ entrypoint: {command: [npx, -y, weather-server]}
 secrets: [WEATHER_KEY]
 env: {UNITS: metric, PORT: 8080, DEBUG: false}
 start_timeout_ms: 60000
+sandbox:
+  filesystem: {allowRead: [/srv/wiki, ~/notes], denyRead: [], allowWrite: [~/], denyWrite: [~/a]}
+  network: {allowedDomains: [api.example.org, '*.b.example'], allowUnixSockets: [/run/x]}
+  limits: {memoryMib: 512, tasks: 64, fileMib: 8, diskMib: 9, files: 10, temporaryMib: 11}
+  minimum: landlock
+  require: [files, deny_inside]
 tools:
   prefix: weather_
   rename: {get: weather_now}

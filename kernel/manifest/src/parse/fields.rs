@@ -36,6 +36,26 @@ pub(crate) const ALL: &[&str] = &[
     "secrets[].optional",
     "env",
     "start_timeout_ms",
+    "sandbox",
+    "sandbox.filesystem",
+    "sandbox.filesystem.allowRead",
+    "sandbox.filesystem.denyRead",
+    "sandbox.filesystem.allowWrite",
+    "sandbox.filesystem.denyWrite",
+    "sandbox.network",
+    "sandbox.network.allowedDomains",
+    "sandbox.network.deniedDomains",
+    "sandbox.network.allowUnixSockets",
+    "sandbox.network.allowLocalBinding",
+    "sandbox.limits",
+    "sandbox.limits.memoryMib",
+    "sandbox.limits.tasks",
+    "sandbox.limits.fileMib",
+    "sandbox.limits.diskMib",
+    "sandbox.limits.files",
+    "sandbox.limits.temporaryMib",
+    "sandbox.minimum",
+    "sandbox.require",
     "enabled",
     "setup_instructions",
     "events",
@@ -78,8 +98,10 @@ pub(crate) fn check_field(section: &str, field: &str) -> Option<ManifestErrorKin
     if known_fields(section).any(|known| known == field) {
         return None;
     }
-    // Fields of list entries are too ambiguous to suggest a place: several lists have a `name`.
-    if let Some(path) = ALL.iter().find(|path| last_segment(path) == field && !path.contains('[')) {
+    // Fields of list entries and limits are too ambiguous to suggest a place: several lists have a
+    // `name`, and `tasks` is a likely error for `task`.
+    let is_clear = |path: &str| !path.contains('[') && !path.starts_with("sandbox.limits.");
+    if let Some(path) = ALL.iter().find(|path| last_segment(path) == field && is_clear(path)) {
         let under = Some(parent_path(path)).filter(|parent| !parent.is_empty());
         return Some(ManifestErrorKind::MisplacedField { field: last_segment(path), under });
     }

@@ -6,7 +6,7 @@ use super::kind::reject_for_agents;
 use crate::read::{ErrorReport, MappingReader, NodeReader, ReadResult};
 use crate::{ExtensionKind, ManifestErrorKind, ToolNames, rules};
 
-/// The kind of extension that the two fields of a process require.
+/// The kind of extension that the fields of a process require.
 const OWNER: &str = "process extensions (`entrypoint: {command: […]}`)";
 
 /// Parses `tools`.
@@ -110,7 +110,7 @@ pub(super) fn parse_start_timeout(
 }
 
 /// Rejects a field that only a process may have.
-fn reject_unless_process(
+pub(super) fn reject_unless_process(
     field: &str,
     fields: &MappingReader<'_>,
     kind: Option<&ExtensionKind>,

@@ -71,7 +71,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("skillhost-policy", &[]),
     ("skillhost-sandbox", &["skillhost-files", "skillhost-policy"]),
     ("skillhost-contract", &["skillhost-payload"]),
-    ("skillhost-manifest", &["yaml-tree"]),
+    ("skillhost-manifest", &["skillhost-policy", "yaml-tree"]),
     ("skillhost-events", &["skillhost-files", "skillhost-payload", "skillhost-manifest"]),
     ("skillhost-sdk", &["skillhost-contract", "skillhost-payload"]),
     (
