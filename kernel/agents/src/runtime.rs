@@ -35,6 +35,7 @@ mod run;
 mod run_start;
 mod run_state;
 pub(crate) mod session;
+mod session_skills;
 mod skills;
 mod tool_spec;
 mod workspace_access;

@@ -97,6 +97,7 @@ fn tool_spec() -> ToolSpec {
         destructive: true,
         needs_approval: ApprovalPolicy::UnlessGranted,
         audience: ToolAudience::Agent,
+        changes_skills: false,
     }
 }
 

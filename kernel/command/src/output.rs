@@ -55,7 +55,7 @@ pub(crate) fn format_exit(
         text,
         structured: to_raw_value(&structured).ok(),
         is_error: !exit.status.success(),
-        skill: None,
+        ..ToolOutput::default()
     }
 }
 

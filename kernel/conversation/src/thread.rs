@@ -110,6 +110,12 @@ impl Thread {
         &self.state.skills
     }
 
+    /// Returns the active skills without their places, in the same order.
+    #[must_use]
+    pub fn active_skills(&self) -> Vec<SkillRef> {
+        self.state.skills.iter().map(|active| active.skill.clone()).collect()
+    }
+
     /// Adds a message. A user message comes after every tool result: calls without one are closed
     /// first, as [`Thread::close_open_calls`] does.
     ///
@@ -159,6 +165,20 @@ impl Thread {
         in_messages: bool,
     ) -> Result<(), ThreadError> {
         self.commit(vec![ThreadEntry::Skill { skill, in_messages }]).await
+    }
+
+    /// Adds the tool result that reports a change of the active skills, and makes these skills the
+    /// active ones: both or, after a crash, none. `carried` is the skill whose text the result has.
+    ///
+    /// # Errors
+    /// [`ThreadError::Io`]; the thread is then unchanged.
+    pub async fn change_skills(
+        &mut self,
+        skills: Vec<SkillRef>,
+        result: Message,
+        carried: Option<SkillRef>,
+    ) -> Result<(), ThreadError> {
+        self.commit(vec![ThreadEntry::ActiveSkills { skills, result, carried }]).await
     }
 
     /// Replaces the messages before `keep_from` by a summary, which counts as a user message.

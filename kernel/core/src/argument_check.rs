@@ -121,6 +121,7 @@ mod tests {
             destructive: false,
             needs_approval: ApprovalPolicy::Never,
             audience: ToolAudience::Agent,
+            changes_skills: false,
         }))
     }
 

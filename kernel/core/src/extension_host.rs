@@ -263,6 +263,7 @@ impl ExtensionHost {
                                     destructive: known.destructive,
                                     needs_approval: known.needs_approval,
                                     audience: known.audience,
+                                    changes_skills: known.changes_skills,
                                     ..spec
                                 };
                                 sanitize_tool(&mut spec);

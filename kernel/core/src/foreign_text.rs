@@ -14,6 +14,9 @@ use skillhost_payload::ToolSpec;
 /// The prefix of the kernel's element names; a hyphen counts as an underscore.
 const RESERVED_IDS: &str = "kernel_";
 
+/// The characters of a name that [`escape_elements`] compares, more than any of its names has.
+const LONGEST_ELEMENT: usize = 64;
+
 /// The random characters of a nonce: 80 bits.
 const NONCE: usize = 16;
 
@@ -22,10 +25,26 @@ const MAX_DEPTH: usize = 64;
 
 /// Replaces each `<` that a lenient reader could take for the start of a kernel's tag.
 pub fn neutralize(text: &str) -> Cow<'_, str> {
+    escape_tags(text, |after| folded_name(after).take(RESERVED_IDS.len()).eq(RESERVED_IDS.chars()))
+}
+
+/// Replaces each `<` that a lenient reader could take for the start of a tag of these elements, so
+/// that a text in one of them can neither end it nor open another. The names are lower-case, with
+/// underscores.
+pub fn escape_elements<'t>(text: &'t str, names: &[&str]) -> Cow<'t, str> {
+    escape_tags(text, |after| {
+        let name = folded_name(after).take_while(|c| c.is_alphanumeric() || *c == '_');
+        let name: String = name.take(LONGEST_ELEMENT).collect();
+        names.contains(&name.as_str())
+    })
+}
+
+/// Replaces each opening bracket after which `is_escaped` returns true.
+fn escape_tags(text: &str, is_escaped: impl Fn(&str) -> bool) -> Cow<'_, str> {
     let mut out = String::new();
     let mut copied = 0;
     for (at, opener) in text.match_indices(opens_tag) {
-        if is_reserved(&text[at + opener.len()..]) {
+        if is_escaped(&text[at + opener.len()..]) {
             out.push_str(&text[copied..at]);
             out.push_str("&lt;");
             copied = at + opener.len();
@@ -150,9 +169,9 @@ fn opens_tag(c: char) -> bool {
     matches!(c, '<' | '\u{ff1c}' | '\u{fe64}')
 }
 
-/// Returns whether the text after a `<` is the rest of a tag with a reserved name for a reader who
-/// ignores hidden characters, case and full width.
-fn is_reserved(after: &str) -> bool {
+/// Returns the name after a `<`, and what follows it, for a reader who ignores hidden characters, case
+/// and full width.
+fn folded_name(after: &str) -> impl Iterator<Item = char> {
     let visible = after.chars().filter(|c| !c.is_control() && !is_hidden(*c) && !is_joiner(*c));
     let folded = visible.map(|c| match c {
         // Full-width forms are the ASCII characters, moved by this offset.
@@ -162,8 +181,7 @@ fn is_reserved(after: &str) -> bool {
         '-' => '_',
         c => c.to_ascii_lowercase(),
     });
-    let name = folded.skip_while(|c| c.is_whitespace() || *c == '/');
-    name.take(RESERVED_IDS.len()).eq(RESERVED_IDS.chars())
+    folded.skip_while(|c| c.is_whitespace() || *c == '/')
 }
 
 /// Returns whether a character is invisible or changes the writing direction. Joiners are not

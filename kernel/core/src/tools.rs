@@ -319,6 +319,7 @@ mod tests {
             destructive: false,
             needs_approval: skillhost_payload::ApprovalPolicy::Never,
             audience: ToolAudience::Agent,
+            changes_skills: false,
         }
     }
 

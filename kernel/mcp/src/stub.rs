@@ -68,7 +68,7 @@ impl Backend for StubBackend {
         }
         self.calls.lock().unwrap().push(Value::Object(arguments.clone()));
         let text = "routed".to_owned();
-        Ok(Some(ToolOutput { text, structured: None, is_error: false, skill: None }))
+        Ok(Some(ToolOutput { text, ..ToolOutput::default() }))
     }
 
     async fn generation(&self, _: &ClientSession) -> Result<(u64, u64), BackendError> {

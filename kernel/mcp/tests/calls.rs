@@ -62,13 +62,13 @@ impl Backend for SlowBackend {
     ) -> Result<Option<ToolOutput>, BackendError> {
         if name == "quick" {
             let text = "done".to_owned();
-            return Ok(Some(ToolOutput { text, structured: None, is_error: false, skill: None }));
+            return Ok(Some(ToolOutput { text, ..ToolOutput::default() }));
         }
         self.0.send(Step::Started).unwrap();
         if name == "slow" {
             tokio::time::sleep(Duration::from_millis(20)).await;
             let text = "done at last".to_owned();
-            return Ok(Some(ToolOutput { text, structured: None, is_error: false, skill: None }));
+            return Ok(Some(ToolOutput { text, ..ToolOutput::default() }));
         }
         let _watched = DropReporter(self);
         std::future::pending().await

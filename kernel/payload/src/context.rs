@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::skill::SkillRef;
 use crate::workspace::Workspace;
 
 /// The caller, turn and deadline of a call; passed with every call.
@@ -42,6 +43,9 @@ pub struct CallContext {
     /// The directories of the user that the call may reach besides the sandbox; set by the kernel.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub workspaces: Vec<Workspace>,
+    /// The active skills of the thread, the most recent last; set by the kernel.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub active_skills: Vec<SkillRef>,
 }
 
 /// The origin of a call.

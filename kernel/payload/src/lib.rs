@@ -40,8 +40,9 @@ pub use published::{
 pub use review::{ReviewDecision, ReviewOffer, ReviewRequest};
 pub use schedule::{RunTaskRequest, scheduler_interface};
 pub use skill::{
-    ActivateSkillRequest, ActiveSkill, SkillContent, SkillCreatedReport, SkillGeneration,
-    SkillProgram, SkillProgramKind, SkillProgramsRequest, SkillRef, SkillRequest, skill_interface,
+    ActivateSkillRequest, ActiveSkill, ActiveSkillsChange, SkillContent, SkillCreatedReport,
+    SkillGeneration, SkillProgram, SkillProgramKind, SkillProgramsRequest, SkillRef, SkillRequest,
+    skill_interface,
 };
 pub use timestamp::{format_compact_time, format_minute, format_rfc3339, format_second};
 pub use tool::{ApprovalPolicy, ToolAudience, ToolCall, ToolOutput, ToolSpec, object_schema};

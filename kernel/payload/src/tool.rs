@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::context::CallContext;
-use crate::skill::SkillRef;
+use crate::skill::{ActiveSkillsChange, SkillRef};
 
 /// A tool as it is offered to a caller.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -32,6 +32,10 @@ pub struct ToolSpec {
     /// The callers that the tool is offered to.
     #[serde(default)]
     pub audience: ToolAudience,
+    /// The tool may change the active skills. In one reply of a model it runs after the calls before
+    /// it and before those after it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub changes_skills: bool,
 }
 
 /// Returns the JSON Schema of an object with these properties and no others, for the arguments or the
@@ -82,7 +86,7 @@ pub struct ToolCall {
 }
 
 /// A tool result: text for the model and an optional value for programs.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct ToolOutput {
     /// The text for the model.
     pub text: String,
@@ -96,4 +100,8 @@ pub struct ToolOutput {
     /// The skill whose instructions are in the text; the agent runtime retains them in the thread.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub skill: Option<SkillRef>,
+    /// The change of the active skills; the agent runtime applies it if the tool's extension provides
+    /// skills and the tool `changes_skills`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub skills_change: Option<ActiveSkillsChange>,
 }

@@ -45,6 +45,7 @@ pub(crate) fn to_tool_spec(tool: Tool) -> Result<ToolSpec, CallError> {
         needs_approval,
         // The protocol has no audience, so the tools of a process are for agents.
         audience: ToolAudience::Agent,
+        changes_skills: false,
     })
 }
 
@@ -68,7 +69,7 @@ pub(crate) fn to_tool_output(result: CallToolResult) -> Result<ToolOutput, CallE
         _ => parts.join("\n"),
     };
     let is_error = result.is_error.unwrap_or(false);
-    Ok(ToolOutput { text, structured, is_error, skill: None })
+    Ok(ToolOutput { text, structured, is_error, ..ToolOutput::default() })
 }
 
 /// Returns the text of a part of a result, or a placeholder for a part that is not text.
@@ -144,6 +145,7 @@ mod tests {
             destructive: true,
             needs_approval: ApprovalPolicy::UnlessGranted,
             audience: ToolAudience::Agent,
+            changes_skills: false,
         };
         assert_eq!(read(&hints).unwrap(), expected);
     }

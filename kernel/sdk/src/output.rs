@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
-use skillhost_payload::{ApprovalPolicy, ErrorKind, SkillRef, ToolAudience};
+use skillhost_payload::{ActiveSkillsChange, ApprovalPolicy, ErrorKind, SkillRef, ToolAudience};
 
 use crate::error::{ExtensionError, Result};
 
@@ -28,6 +28,7 @@ impl ToolSpec {
             destructive: false,
             needs_approval: ApprovalPolicy::Never,
             audience: ToolAudience::Agent,
+            changes_skills: false,
         })
     }
 
@@ -92,9 +93,7 @@ impl ToolOutput {
     pub fn text(text: impl Into<String>) -> Self {
         Self(skillhost_payload::ToolOutput {
             text: text.into(),
-            structured: None,
-            is_error: false,
-            skill: None,
+            ..skillhost_payload::ToolOutput::default()
         })
     }
 
@@ -115,7 +114,15 @@ impl ToolOutput {
     /// The agent follows them for the rest of the thread.
     #[must_use]
     pub fn with_skill(mut self, skill_id: impl Into<String>, digest: impl Into<String>) -> Self {
-        self.0.skill = Some(SkillRef { skill_id: skill_id.into(), digest: digest.into() });
+        let (skill_id, digest) = (skill_id.into(), digest.into());
+        self.0.skill = Some(SkillRef { skill_id, digest, tree: None });
+        self
+    }
+
+    /// Declares a change of the active skills of the thread; the kernel accepts it from skill providers.
+    #[must_use]
+    pub fn with_skills_change(mut self, change: ActiveSkillsChange) -> Self {
+        self.0.skills_change = Some(change);
         self
     }
 

@@ -47,6 +47,7 @@ pub(super) fn tool_spec() -> ToolSpec {
         destructive: false,
         needs_approval: ApprovalPolicy::Always,
         audience: ToolAudience::Agent,
+        changes_skills: false,
     }
 }
 
@@ -76,7 +77,7 @@ impl AgentRuntime {
                  kernel on; request_restart asks for one.",
                 built.id, built.sha256
             );
-            return Ok(ToolOutput { text, structured: None, is_error: false, skill: None });
+            return Ok(ToolOutput { text, ..ToolOutput::default() });
         }
         let tools = match built.tools.as_slice() {
             [] => "It has no tools.".to_owned(),
@@ -96,7 +97,7 @@ impl AgentRuntime {
             text.push_str("\nThe compiler warns:\n");
             text.push_str(&built.warnings);
         }
-        Ok(ToolOutput { text, structured: None, is_error: false, skill: None })
+        Ok(ToolOutput { text, ..ToolOutput::default() })
     }
 
     /// Previews a build by [`AgentRuntime::build_extension`], after every check that needs no compiler.

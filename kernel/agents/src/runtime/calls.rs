@@ -9,7 +9,9 @@ use skillhost_conversation::{ModelTool, ModelToolCall, RunEntry, RunEvent};
 use skillhost_core::KernelError;
 use skillhost_core::foreign_text::neutralize;
 use skillhost_core::mistakes::{did_you_mean, truncate};
-use skillhost_payload::{CallContext, CallOrigin, ErrorKind, SkillRef, ToolOutput};
+use skillhost_payload::{
+    ActiveSkillsChange, CallContext, CallOrigin, ErrorKind, SkillRef, ToolOutput,
+};
 use tokio::time::Instant;
 
 use super::run_state::{AgentRun, TurnContext};
@@ -27,8 +29,10 @@ pub(super) struct ToolCallResult {
     pub(super) call: ModelToolCall,
     pub(super) text: String,
     pub(super) is_error: bool,
-    /// The skill that the text carries, and whether its text is complete.
-    pub(super) skill: Option<(SkillRef, bool)>,
+    /// The change of the active skills.
+    pub(super) change: Option<ActiveSkillsChange>,
+    /// The skill whose complete text is in the text.
+    pub(super) carried: Option<SkillRef>,
 }
 
 /// The results of the calls of one reply, in their order.
@@ -45,12 +49,13 @@ impl ToolCallResult {
     }
 
     fn from_error(call: &ModelToolCall, text: String) -> Self {
-        Self { call: call.clone(), text, is_error: true, skill: None }
+        Self { call: call.clone(), text, is_error: true, change: None, carried: None }
     }
 }
 
 impl AgentRun<'_> {
-    /// Executes the calls, concurrently unless the manifest forbids it. When the run has to end,
+    /// Executes the calls, concurrently unless the manifest forbids it. A call that may change the
+    /// active skills runs alone, so that those after it see its effect. When the run has to end,
     /// active calls are dropped and the others are not started.
     pub(super) async fn call_tools(
         &self,
@@ -59,12 +64,10 @@ impl AgentRun<'_> {
     ) -> ToolCallResults {
         let made: Vec<OnceLock<ToolCallResult>> = calls.iter().map(|_| OnceLock::new()).collect();
         let numbered: Vec<_> = calls.iter().zip(&made).collect();
-        let at_once = match self.agent.agent_manifest().parallel_tool_calls {
-            Some(false) => 1,
-            Some(true) | None => calls.len(),
-        };
+        let one_by_one = self.agent.agent_manifest().parallel_tool_calls == Some(false);
+        let is_alone = |call: &ModelToolCall| one_by_one || self.changes_skills(&call.name);
         let mut over = None;
-        for batch in numbered.chunks(at_once.max(1)) {
+        for batch in numbered.chunk_by(|(one, _), (next, _)| !is_alone(one) && !is_alone(next)) {
             let calls = batch.iter().map(|(call, cell)| async {
                 // Each call has a cell of its own, so it is empty here.
                 let _ = cell.set(self.call_tool(turn, call).await);
@@ -76,6 +79,12 @@ impl AgentRun<'_> {
         }
         drop(numbered);
         ToolCallResults { made: made.into_iter().filter_map(OnceLock::into_inner).collect(), over }
+    }
+
+    /// Returns whether calls of a tool may change the active skills.
+    fn changes_skills(&self, name: &str) -> bool {
+        let state = self.agents.extensions().state();
+        state.tools.find(name, CallOrigin::Agent).is_ok_and(|entry| entry.spec.changes_skills)
     }
 
     /// Executes one call, from the model's arguments to the text of its result.
@@ -158,12 +167,16 @@ impl AgentRun<'_> {
             deadline_ms: self.session.budget.remaining_ms(Instant::now()),
             ..turn.context.clone()
         };
-        match self.agents.invoke_tool(context, &call.name, arguments).await {
-            Ok(ToolOutput { text, is_error, skill, .. }) => {
+        match self.agents.invoke_for_model(context, &call.name, arguments).await {
+            Ok(ToolOutput { text, is_error, skill, skills_change, .. }) => {
                 let (text, is_complete) = truncate_result(text);
-                // A truncated skill is incomplete, so it is loaded again for the next turn.
-                let skill = skill.filter(|_| !is_error).map(|skill| (skill, is_complete));
-                ToolCallResult { call: call.clone(), text, is_error, skill }
+                let skill = skill.filter(|_| !is_error);
+                // A tool that only returns the text of a skill makes it active.
+                let added = || skill.clone().map(|skill| ActiveSkillsChange::Add(vec![skill]));
+                let change = skills_change.or_else(added);
+                // A truncated skill is incomplete, so the next request carries its text.
+                let carried = skill.filter(|_| is_complete);
+                ToolCallResult { call: call.clone(), text, is_error, change, carried }
             }
             Err(error) => {
                 ToolCallResult::from_error(call, truncate_result(format_tool_error(&error)).0)

@@ -26,12 +26,12 @@ impl AgentRuntime {
     ) -> BoxFuture<'a, ToolOutput> {
         async move {
             match self.run_delegate(session, context, agent_id, task).await {
-                Ok(text) => ToolOutput { text, structured: None, is_error: false, skill: None },
+                Ok(text) => ToolOutput { text, ..ToolOutput::default() },
                 Err(error) => {
                     let CallError { message, hint, .. } = error;
                     let hint = if hint.is_empty() { hint } else { format!("\nhint: {hint}") };
                     let text = format!("`{agent_id}` failed: {message}{hint}");
-                    ToolOutput { text, structured: None, is_error: true, skill: None }
+                    ToolOutput { text, is_error: true, ..ToolOutput::default() }
                 }
             }
         }

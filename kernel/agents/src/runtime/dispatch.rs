@@ -32,6 +32,18 @@ enum ToolTarget {
     Builtin(Arc<dyn Plugin>),
 }
 
+impl ResolvedTool {
+    /// Returns whether calls may change the active skills: the tool states it, and its extension
+    /// provides skills.
+    fn changes_skills(&self) -> bool {
+        let is_provider = match &self.target {
+            ToolTarget::Extension(instance) => instance.provides(skill_interface::NAME),
+            ToolTarget::Builtin(_) => false,
+        };
+        self.entry.spec.changes_skills && is_provider
+    }
+}
+
 /// A call that may require approval.
 struct Call<'a> {
     tool: &'a ResolvedTool,
@@ -57,9 +69,30 @@ impl AgentRuntime {
     /// or of the kind [`ErrorKind::Denied`](skillhost_payload::ErrorKind) without the required approval.
     pub fn invoke_tool<'a>(
         &'a self,
+        context: CallContext,
+        name: &'a str,
+        arguments: &'a str,
+    ) -> BoxFuture<'a, Result<ToolOutput, KernelError>> {
+        self.dispatch_call(context, name, arguments, false)
+    }
+
+    /// Calls a tool for the model of a run. Only such a call may change the run's active skills: the
+    /// run stores the change with the result.
+    pub(super) fn invoke_for_model<'a>(
+        &'a self,
+        context: CallContext,
+        name: &'a str,
+        arguments: &'a str,
+    ) -> BoxFuture<'a, Result<ToolOutput, KernelError>> {
+        self.dispatch_call(context, name, arguments, true)
+    }
+
+    fn dispatch_call<'a>(
+        &'a self,
         mut context: CallContext,
         name: &'a str,
         arguments: &'a str,
+        is_models: bool,
     ) -> BoxFuture<'a, Result<ToolOutput, KernelError>> {
         Box::pin(async move {
             let found = self.find_tool(name, context.origin)?;
@@ -71,6 +104,8 @@ impl AgentRuntime {
             // Only the kernel may state an approved effect; a caller's value is dropped.
             context.approved_effect = None;
             context.workspaces = self.workspaces_of_call(&context, session.as_deref()).await;
+            context.active_skills =
+                session.as_ref().map_or_else(Vec::new, |session| session.skills.list());
             let mut arguments = Cow::Borrowed(arguments);
             let mut prepared = loop {
                 // A call that fails anyway fails before any approval is requested.
@@ -93,6 +128,7 @@ impl AgentRuntime {
             context.approved_effect = prepared.effect.take();
             // Only calls that are executed get an id, so it is set after the approval.
             context.call_id = self.extensions().next_call_id();
+            let may_change = found.changes_skills();
             let mut output = match found.target {
                 ToolTarget::Extension(instance) => {
                     call_extension(self, instance, context, name, &arguments).await?
@@ -101,6 +137,15 @@ impl AgentRuntime {
                     plugin.invoke(&context, name, &arguments, prepared).await?
                 }
             };
+            if !may_change || output.is_error {
+                output.skills_change = None;
+            }
+            match (&session, &output.skills_change) {
+                (Some(session), Some(change)) if is_models => session.skills.apply(change),
+                // Its result would state a change that no thread has.
+                (_, Some(_)) if output.skill.is_none() => return Err(no_thread_error(name).into()),
+                _ => output.skills_change = None,
+            }
             if let Cow::Owned(changed) = &arguments {
                 // The model would otherwise assume that its own arguments were used.
                 let changed = truncate(changed, MAX_CHANGED_BYTES);
@@ -363,6 +408,15 @@ async fn call_extension(
         output.skill = None;
     }
     Ok(output)
+}
+
+fn no_thread_error(name: &str) -> CallError {
+    CallError::new(
+        ErrorKind::Denied,
+        format!(
+            "`{name}` changes the skills of a thread: only a model calls it, in a run of its own"
+        ),
+    )
 }
 
 fn no_approver_error(tool: &str) -> CallError {

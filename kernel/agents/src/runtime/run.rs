@@ -10,7 +10,7 @@ use skillhost_core::ContextOutcome;
 use skillhost_core::foreign_text::{element_text, neutralize, new_nonce};
 use skillhost_core::mistakes::truncate;
 use skillhost_manifest::AllowedToolsMode;
-use skillhost_payload::{CallContext, CallOrigin, SkillRef};
+use skillhost_payload::{ActiveSkillsChange, CallContext, CallOrigin, SkillRef};
 use tokio::time::Instant;
 
 use super::RunError;
@@ -165,7 +165,8 @@ impl AgentRun<'_> {
         let mode = self.agent.agent_manifest().allowed_tools_mode;
         let permissions = ToolPermissions::from_policies(mode, &self.skills.tool_policies());
         self.session.permissions.store(Arc::new(permissions));
-        let active = self.thread.skills().iter().map(|active| active.skill.clone()).collect();
+        let active = self.thread.active_skills();
+        self.session.skills.set(active.clone());
         self.session.reporter.record(&RunEntry::Skills { bound, active });
         Ok(())
     }
@@ -178,6 +179,7 @@ impl AgentRun<'_> {
             .map(|layer| SkillRef {
                 skill_id: layer.skill_id.clone().unwrap_or_default(),
                 digest: layer.digest.clone(),
+                tree: None,
             })
             .collect()
     }
@@ -232,12 +234,12 @@ impl AgentRun<'_> {
             // One notice per round is enough; it is appended to the last result.
             let notice =
                 if round == LoopVerdict::New || index != last { "" } else { REPEAT_NOTICE };
-            let ToolCallResult { call, text, is_error, skill } = result;
+            let ToolCallResult { call, text, is_error, change, carried } = result;
             let (call_id, name, text) = (call.id, call.name, format!("{text}{notice}"));
-            self.thread.push(Message::Tool { call_id, name, text, is_error }).await?;
-            if let Some((skill, in_messages)) = skill {
-                self.thread.activate(skill.clone(), in_messages).await?;
-                self.emit_skill_active(&skill);
+            let message = Message::Tool { call_id, name, text, is_error };
+            match change {
+                Some(change) => self.store_skills_change(message, &change, carried).await?,
+                None => self.thread.push(message).await?,
             }
         }
         // Results that arrived before the cancellation are stored first.
@@ -250,6 +252,22 @@ impl AgentRun<'_> {
         }
     }
 
+    /// Stores a result together with the change of the active skills that it reports.
+    async fn store_skills_change(
+        &mut self,
+        result: Message,
+        change: &ActiveSkillsChange,
+        carried: Option<SkillRef>,
+    ) -> Result<(), RunError> {
+        let before = self.thread.active_skills();
+        let mut skills = before.clone();
+        change.apply(&mut skills);
+        self.thread.change_skills(skills.clone(), result, carried.clone()).await?;
+        let is_new = |skill: &&SkillRef| !before.contains(skill) || carried.as_ref() == Some(skill);
+        skills.iter().filter(is_new).for_each(|skill| self.emit_skill_active(skill));
+        Ok(())
+    }
+
     fn last_call(&self) -> Option<&ModelToolCall> {
         self.thread.messages().iter().rev().find_map(|message| match message {
             Message::Assistant { calls, .. } => calls.last(),
@@ -258,7 +276,7 @@ impl AgentRun<'_> {
     }
 
     fn emit_skill_active(&self, skill: &SkillRef) {
-        let SkillRef { skill_id, digest } = skill.clone();
+        let SkillRef { skill_id, digest, .. } = skill.clone();
         let agent_id = self.session.reporter.agent_id();
         self.session.reporter.emit(&RunEvent::SkillActive { agent_id, skill_id, digest });
     }

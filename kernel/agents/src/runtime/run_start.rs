@@ -19,6 +19,7 @@ use super::lineage::{DelegationChain, to_call_error};
 use super::reporter::RunReporter;
 use super::run_state::{AgentRun, RunUsage};
 use super::session::RunSession;
+use super::session_skills::SessionSkills;
 use super::skills::{ActiveSkills, activate_skill};
 use super::{RunError, RunRequest};
 use crate::agent_runtime::AgentRuntime;
@@ -119,7 +120,7 @@ impl AgentRuntime {
                 .await
                 .map_err(|error| RunError::Agent(error.into()))?
                 .content;
-            let skill = SkillRef { skill_id: skill.skill_id, digest: skill.digest };
+            let skill = SkillRef { skill_id: skill.skill_id, digest: skill.digest, tree: None };
             thread.activate(skill.clone(), false).await?;
             Ok(skill)
         })
@@ -255,6 +256,7 @@ impl AgentRuntime {
                 .or_else(|| parent.as_ref().and_then(|parent| parent.correlation_id.clone())),
             reporter: RunReporter::new(&agent.manifest.id, channel, transcript),
             permissions: ArcSwap::default(),
+            skills: SessionSkills::default(),
             budget: Arc::new(budget.with_deadline(now, limit_ms)),
             delegation_chain,
             workspaces,
@@ -304,7 +306,7 @@ impl AgentRuntime {
             turns: session.budget.turn_count(),
             usage: spent.usage,
             cost: spent.cost,
-            skills: thread.skills().iter().map(|active| active.skill.clone()).collect(),
+            skills: thread.active_skills(),
         })
     }
 

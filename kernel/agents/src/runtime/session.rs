@@ -13,6 +13,7 @@ use super::budget::RunBudget;
 use super::lineage::DelegationChain;
 use super::permissions::ToolPermissions;
 use super::reporter::RunReporter;
+use super::session_skills::SessionSkills;
 
 /// Every active run, and the approvals that last longer than one run.
 #[derive(Default)]
@@ -38,6 +39,7 @@ pub(crate) struct RunSession {
     pub(crate) correlation_id: Option<String>,
     pub(crate) reporter: RunReporter,
     pub(crate) permissions: ArcSwap<ToolPermissions>,
+    pub(crate) skills: SessionSkills,
     pub(crate) budget: Arc<RunBudget>,
     pub(crate) delegation_chain: DelegationChain,
     /// The directories of the user that its calls may reach.

@@ -2,9 +2,10 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 use skillhost_conversation::{Thread, ThreadError};
-use skillhost_core::foreign_text::neutralize;
+use skillhost_core::foreign_text::{escape_elements, neutralize, sanitize_line};
 use skillhost_core::{Instance, KernelLimits, fetch_skill_generation};
 use skillhost_payload::{
     ActivateSkillRequest, ActiveSkill, CallContext, CallError, CallOrigin, ErrorKind, SkillRef,
@@ -13,10 +14,19 @@ use skillhost_payload::{
 
 use super::permissions::SkillToolPolicy;
 
-/// The text before the active skills in the system prompt.
-const HEADING: &str = "[Active Skills]\n\
-    These instructions are in force. Where an earlier message has another text of one of these \
-    skills, this one has taken its place.";
+/// The element of the system prompt with the active skills.
+const ELEMENT: &str = "active_skills";
+/// The element of one skill in it.
+const SKILL_ELEMENT: &str = "skill";
+
+/// The text before the active skills.
+const HEADING: &str = "These skills are loaded, the most recent one last. Their instructions are in \
+    force; if they conflict, the later one applies. Other skills in the messages are no longer \
+    loaded, and other texts of these skills no longer apply.";
+
+/// The places where the text of an active skill can be besides the section.
+const IN_INSTRUCTIONS: &str = "(its text is in the instructions above)";
+const IN_MESSAGES: &str = "(its text is in a message)";
 
 /// The provider's answers about the active skills, for one generation.
 #[derive(Default)]
@@ -70,7 +80,10 @@ impl ActiveSkills {
         self.known.retain(|_, known| !matches!(known, SkillLookup::Unreadable));
         let active = thread.skills().iter().map(|active| active.skill.skill_id.clone());
         let mut changes = Vec::new();
-        for skill_id in bound.iter().cloned().chain(active) {
+        let wanted: Vec<String> = bound.iter().cloned().chain(active).collect();
+        // An unloaded skill neither restricts nor grants any longer.
+        self.known.retain(|skill_id, _| wanted.contains(skill_id));
+        for skill_id in wanted {
             if self.known.contains_key(&skill_id) {
                 continue;
             }
@@ -102,25 +115,39 @@ impl ActiveSkills {
         active
             .filter_map(|skill| match self.known.get(&skill.skill_id)? {
                 SkillLookup::Current(now) if now.content.digest != skill.digest => {
-                    Some(SkillRef { digest: now.content.digest.clone(), ..skill.clone() })
+                    // The files may have changed with the text.
+                    let skill_id = skill.skill_id.clone();
+                    Some(SkillRef { skill_id, digest: now.content.digest.clone(), tree: None })
                 }
                 _ => None,
             })
             .collect()
     }
 
-    /// Returns the texts that are neither in the instructions nor in the messages.
+    /// Returns the section of the system prompt with the active skills in their order, or `None`
+    /// without any. A text that the request has elsewhere is not repeated.
     pub(crate) fn render_section(&self, thread: &Thread) -> Option<String> {
-        let mut parts = vec![Cow::Borrowed(HEADING)];
-        for active in thread.skills().iter().filter(|active| !active.in_messages) {
+        let mut section = format!("<{ELEMENT}>\n{HEADING}");
+        let mut is_empty = true;
+        for active in thread.skills() {
             let skill_id = &active.skill.skill_id;
-            if let Some(SkillLookup::Current(skill)) = self.known.get(skill_id)
-                && !self.bound.contains(skill_id)
-            {
-                parts.push(neutralize(skill.content.text.trim_end()));
-            }
+            let Some(SkillLookup::Current(skill)) = self.known.get(skill_id) else { continue };
+            is_empty = false;
+            let text = match active.in_messages {
+                _ if self.bound.contains(skill_id) => Cow::Borrowed(IN_INSTRUCTIONS),
+                true => Cow::Borrowed(IN_MESSAGES),
+                false => escape_elements(skill.content.text.trim_end(), &[ELEMENT, SKILL_ELEMENT]),
+            };
+            // Ids have no quotes or brackets, but a provider is not trusted to keep to that.
+            let name = sanitize_line(skill_id).replace('"', "'");
+            // Writing to a string cannot fail.
+            let _ = write!(
+                section,
+                "\n<{SKILL_ELEMENT} name=\"{name}\">\n{}\n</{SKILL_ELEMENT}>",
+                neutralize(&text)
+            );
         }
-        (parts.len() > 1).then(|| parts.join("\n\n"))
+        (!is_empty).then(|| format!("{section}\n</{ELEMENT}>"))
     }
 
     /// Returns the tool policies of the active skills. A removed skill has none; an unreadable one

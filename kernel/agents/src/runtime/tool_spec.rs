@@ -14,12 +14,13 @@ pub(super) fn new_spec(name: &str, description: &str, input_schema: serde_json::
         destructive: false,
         needs_approval: ApprovalPolicy::Never,
         audience: ToolAudience::Agent,
+        changes_skills: false,
     }
 }
 
 /// Creates an output of text alone.
 pub(super) fn text_output(text: String) -> ToolOutput {
-    ToolOutput { text, structured: None, is_error: false, skill: None }
+    ToolOutput { text, ..ToolOutput::default() }
 }
 
 /// Returns the error of a tool that acts for a run, in a call without one.

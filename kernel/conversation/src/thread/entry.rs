@@ -42,6 +42,15 @@ pub(super) enum ThreadEntry {
         skill: SkillRef,
         in_messages: bool,
     },
+    /// The active skills after a change, with the tool result that reports it, in one line: a crash
+    /// loses both or none.
+    ActiveSkills {
+        skills: Vec<SkillRef>,
+        result: Message,
+        /// The skill whose text the result has.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        carried: Option<SkillRef>,
+    },
     Compacted {
         summary: String,
         keep_from: usize,

@@ -46,6 +46,14 @@ pub enum ThreadError {
         /// Its version.
         version: u64,
     },
+    /// A complete line has an entry of a kind that this kernel does not know.
+    #[error("{}:{line}: an entry of a kind that this kernel does not know", path.display())]
+    LaterEntry {
+        /// The journal.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+    },
     /// A line before the last one is damaged.
     #[error("{}:{line}: {reason}", path.display())]
     Damaged {
@@ -87,7 +95,10 @@ impl ThreadError {
             }
             Self::NotFound { .. } => ErrorKind::NotFound,
             Self::Busy { .. } => ErrorKind::Conflict,
-            Self::Version { .. } | Self::Damaged { .. } | Self::Io { .. } => ErrorKind::Io,
+            Self::Version { .. }
+            | Self::LaterEntry { .. }
+            | Self::Damaged { .. }
+            | Self::Io { .. } => ErrorKind::Io,
         }
     }
 
@@ -108,7 +119,9 @@ impl ThreadError {
             Self::Busy { .. } => {
                 "end the other chat, or start a new thread without --thread".to_owned()
             }
-            Self::Version { .. } => "resume it with the kernel version that wrote it".to_owned(),
+            Self::Version { .. } | Self::LaterEntry { .. } => {
+                "resume it with the kernel version that wrote it".to_owned()
+            }
             Self::Damaged { .. } => {
                 "remove that line and all after it, or start a new thread".to_owned()
             }

@@ -12,8 +12,9 @@ use crate::model::Message;
 pub(super) struct ThreadState {
     pub(super) messages: Vec<Message>,
     pub(super) skills: Vec<ThreadSkill>,
-    /// For each skill, the index of the message that has its text.
-    carriers: Vec<Option<usize>>,
+    /// For each skill whose text is in a message, the digest and the index of the message. It stays
+    /// when the skill is no longer active, so that a skill loaded again is not sent twice.
+    carriers: BTreeMap<String, (String, usize)>,
     /// User messages by id, with the reply where there is one. Survives a reset, so that no message
     /// is processed twice.
     user_messages: BTreeMap<String, Option<String>>,
@@ -31,7 +32,10 @@ impl ThreadState {
                     && !matches!(self.messages.get(*keep_from), Some(Message::Tool { .. }))
             }
             ThreadEntry::ResultsElided { before } => *before <= self.messages.len(),
-            ThreadEntry::Message { .. } | ThreadEntry::Skill { .. } | ThreadEntry::Reset => true,
+            ThreadEntry::Message { .. }
+            | ThreadEntry::Skill { .. }
+            | ThreadEntry::ActiveSkills { .. }
+            | ThreadEntry::Reset => true,
         }
     }
 
@@ -39,6 +43,10 @@ impl ThreadState {
         match change {
             ThreadEntry::Message { message, message_id } => self.push(message, message_id),
             ThreadEntry::Skill { skill, in_messages } => self.activate(skill, in_messages),
+            ThreadEntry::ActiveSkills { skills, result, carried } => {
+                self.push(result, None);
+                self.replace_skills(skills, carried.as_ref());
+            }
             ThreadEntry::Compacted { summary, keep_from } => {
                 self.messages.splice(..keep_from, [Message::User { text: summary }]);
                 // The summary is message 0, so every kept message moves to one place after it.
@@ -84,25 +92,48 @@ impl ThreadState {
     }
 
     fn activate(&mut self, skill: SkillRef, in_messages: bool) {
-        let carrier = if in_messages { self.messages.len().checked_sub(1) } else { None };
-        let known = self.skills.iter().position(|known| known.skill.skill_id == skill.skill_id);
-        let Some(known) = known else {
-            self.skills.push(ThreadSkill { skill, in_messages: carrier.is_some() });
-            self.carriers.push(carrier);
-            return;
-        };
-        // A skill activated again with the same text is still in its earlier message.
-        let same_text = self.skills[known].skill.digest == skill.digest;
-        let carrier = carrier.or(self.carriers[known].filter(|_| same_text));
-        self.skills[known] = ThreadSkill { skill, in_messages: carrier.is_some() };
-        self.carriers[known] = carrier;
+        if in_messages {
+            self.record_carrier(&skill);
+        }
+        match self.skills.iter_mut().find(|known| known.skill.skill_id == skill.skill_id) {
+            Some(known) => known.skill = skill,
+            None => self.skills.push(ThreadSkill { skill, in_messages: false }),
+        }
+        self.mark_carried_skills();
+    }
+
+    fn replace_skills(&mut self, skills: Vec<SkillRef>, carried: Option<&SkillRef>) {
+        if let Some(skill) = carried {
+            self.record_carrier(skill);
+        }
+        let inactive = |skill| ThreadSkill { skill, in_messages: false };
+        self.skills = skills.into_iter().map(inactive).collect();
+        self.mark_carried_skills();
+    }
+
+    /// Records that the last message has the text of a skill.
+    fn record_carrier(&mut self, skill: &SkillRef) {
+        if let Some(last) = self.messages.len().checked_sub(1) {
+            self.carriers.insert(skill.skill_id.clone(), (skill.digest.clone(), last));
+        }
+    }
+
+    fn mark_carried_skills(&mut self) {
+        for ThreadSkill { skill, in_messages } in &mut self.skills {
+            let carrier = self.carriers.get(&skill.skill_id);
+            *in_messages = carrier.is_some_and(|(digest, _)| *digest == skill.digest);
+        }
     }
 
     fn remap_skill_messages(&mut self, moved: impl Fn(usize) -> Option<usize>) {
-        for (skill, carrier) in self.skills.iter_mut().zip(&mut self.carriers) {
-            *carrier = carrier.and_then(&moved);
-            skill.in_messages = carrier.is_some();
-        }
+        self.carriers.retain(|_, (_, at)| match moved(*at) {
+            Some(to) => {
+                *at = to;
+                true
+            }
+            None => false,
+        });
+        self.mark_carried_skills();
     }
 
     /// Returns the calls of the last reply that have no result, as `(id, name)`.

@@ -363,6 +363,10 @@ fn replay_journal(path: &Path, bytes: &[u8]) -> Result<ReplayedThread, ThreadErr
                 replayed.changed = at;
                 replayed.state.apply(change);
             }
+            // A later kernel wrote it: dropping it would lose what it states.
+            Err(_) if is_intact(line) == Some(true) => {
+                return Err(ThreadError::LaterEntry { path: path.into(), line: index + 2 });
+            }
             // After a power loss the file system may keep a line's length but not its bytes.
             Err(_) if last && !replayed.torn => {
                 replayed.length = complete_length - line.len() - 1;

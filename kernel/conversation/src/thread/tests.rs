@@ -66,7 +66,7 @@ fn cut_off(id: &str) -> Message {
 }
 
 fn skill(id: &str, digest: &str) -> SkillRef {
-    SkillRef { skill_id: id.into(), digest: digest.into() }
+    SkillRef { skill_id: id.into(), digest: digest.into(), tree: None }
 }
 
 fn skills(thread: &Thread) -> Vec<(&str, &str, bool)> {

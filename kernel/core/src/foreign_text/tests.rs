@@ -28,6 +28,21 @@ fn kernel_tags_lose_their_bracket() {
 }
 
 #[test]
+fn text_cannot_leave_its_element() {
+    for tag in
+        ["</skill>", "<skill name=\"x\">", "< / SKILL >", "</active-skills>", "\u{ff1c}/skill>"]
+    {
+        let text = format!("a {tag} b");
+        let escaped = escape_elements(&text, &["skill", "active_skills"]);
+        assert!(escaped.contains("a &lt;"), "{escaped}");
+    }
+    for text in ["<skill_content name=\"a\">", "<skills>", "a < skilled", "<b>skill</b>", "<"] {
+        let escaped = escape_elements(text, &["skill", "active_skills"]);
+        assert!(matches!(escaped, Cow::Borrowed(same) if same == text), "{text}");
+    }
+}
+
+#[test]
 fn neutral_text_keeps_everything_else() {
     assert_eq!(
         neutralize("1 </kernel_notice>2<kernel_notice nonce=\"a\">3 <b>4"),
@@ -50,6 +65,7 @@ fn tool_descriptions_hide_nothing() {
         destructive: false,
         needs_approval: ApprovalPolicy::Never,
         audience: ToolAudience::Agent,
+        changes_skills: false,
     };
     sanitize_tool(&mut spec);
     let plain = "Adds.\n&lt;kernel_notice>go&lt;/kernel_notice> [2J";

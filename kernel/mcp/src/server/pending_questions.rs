@@ -85,7 +85,7 @@ mod tests {
         PendingQuestion {
             call: CallHash::new(tool, &Map::new()),
             offer: ReviewOffer { proposal: tool.to_owned(), digest: text(), text: text() },
-            output: ToolOutput { text: text(), structured: None, is_error: false, skill: None },
+            output: ToolOutput { text: text(), ..ToolOutput::default() },
         }
     }
 

@@ -223,7 +223,7 @@ mod tests {
     fn replaced(text: &str, value: &Value, state: Option<&str>) -> (String, Value) {
         let structured = serde_json::value::to_raw_value(value).ok();
         let text = text.to_owned();
-        let mut output = ToolOutput { text, structured, is_error: false, skill: None };
+        let mut output = ToolOutput { text, structured, ..ToolOutput::default() };
         replace_announcement(&mut output, "Approved.", state);
         (output.text, serde_json::from_str(output.structured.unwrap().get()).unwrap())
     }

@@ -146,7 +146,12 @@ mod tests {
     fn structured_content_requires_declaration() {
         let convert = |value: &Value, is_error: bool, declared: bool| {
             let structured = serde_json::value::to_raw_value(value).ok();
-            let output = ToolOutput { text: "Text.".to_owned(), structured, is_error, skill: None };
+            let output = ToolOutput {
+                text: "Text.".to_owned(),
+                structured,
+                is_error,
+                ..ToolOutput::default()
+            };
             let result = serde_json::to_value(to_call_result(output, declared)).unwrap();
             assert_eq!(result["content"][0]["text"], "Text.");
             assert_eq!(result["isError"], is_error);

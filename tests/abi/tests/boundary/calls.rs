@@ -90,6 +90,7 @@ async fn call_context_arrives_complete() {
         correlation_id: Some("message-7".into()),
         approved_effect: None,
         workspaces: Vec::new(),
+        active_skills: Vec::new(),
     };
     let output = fixture
         .kernel
@@ -146,6 +147,7 @@ async fn turn_identifies_agent_to_extensions() {
         correlation_id: Some("m-1".into()),
         approved_effect: None,
         workspaces: Vec::new(),
+        active_skills: Vec::new(),
     };
     assert_eq!(seen, expected);
     // A tool that the model calls in this turn receives the same caller, and so does a nested one.

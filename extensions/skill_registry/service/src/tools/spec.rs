@@ -24,6 +24,7 @@ pub fn tool_specs(snapshot: &Snapshot, audience: Audience<'_>) -> Vec<ToolSpec> 
         destructive: false,
         needs_approval: ApprovalPolicy::Never,
         audience: ToolAudience::Agent,
+        changes_skills: false,
     };
     vec![
         ToolSpec {

@@ -201,7 +201,7 @@ fn json_error(error: &serde_json::Error) -> BackendError {
 fn output(answer: ToolAnswer) -> Result<ToolOutput, BackendError> {
     let structured = serde_json::value::to_raw_value(&answer.structured);
     let structured = structured.map_err(|error| json_error(&error))?;
-    Ok(ToolOutput { text: answer.text, structured: Some(structured), is_error: false, skill: None })
+    Ok(ToolOutput { text: answer.text, structured: Some(structured), ..ToolOutput::default() })
 }
 
 fn to_backend_error(error: RegistryError) -> BackendError {

@@ -13,9 +13,20 @@ use super::stage::{
 };
 use crate::fixture::{misbehaving, patient};
 
-const HEADING: &str = "You are worker.\n\n---\n\n[Active Skills]\nThese instructions are in force. \
-                       Where an earlier message has another text of one of these skills, this one \
-                       has taken its place.";
+const HEADING: &str = "These skills are loaded, the most recent one last. Their instructions are in \
+                       force; if they conflict, the later one applies. Other skills in the \
+                       messages are no longer loaded, and other texts of these skills no longer \
+                       apply.";
+
+/// Returns the system prompt of the worker with these active skills and their texts.
+fn prompt_with(skills: &[(&str, &str)]) -> String {
+    let element =
+        |(name, text): &(&str, &str)| format!("<skill name=\"{name}\">\n{text}\n</skill>\n");
+    let skills: String = skills.iter().map(element).collect();
+    format!("You are worker.\n\n---\n\n<active_skills>\n{HEADING}\n{skills}</active_skills>")
+}
+
+const IN_MESSAGES: &str = "(its text is in a message)";
 
 /// A worker with the registry's tool and that of `a`.
 fn worker(config: &str, rest: &str) -> TestHome {
@@ -50,9 +61,9 @@ async fn read_skill_repeats_only_after_change() {
 
     let asked = stage.asked("worker");
     let systems: Vec<_> = asked.iter().map(|request| request.system.as_str()).collect();
-    let changed = format!("{HEADING}\n\nUse a pot. (misbehave)");
-    let plain = "You are worker.";
-    assert_eq!(systems, [plain, plain, plain, &changed]);
+    let changed = prompt_with(&[("tea", "Use a pot. (misbehave)")]);
+    let read = prompt_with(&[("tea", IN_MESSAGES)]);
+    assert_eq!(systems, ["You are worker.", &read, &read, &changed]);
     assert_eq!(
         asked[3].messages,
         [
@@ -90,7 +101,7 @@ async fn invoked_skill_applies_next_turn() {
         (ErrorKind::NotFound, "no skill `coffee`".into())
     );
     stage.say(&mut thread, "go").await.unwrap();
-    let expected = format!("{HEADING}\n\nBoil water. (misbehave)");
+    let expected = prompt_with(&[("user-tea", "Boil water. (misbehave)")]);
     assert_eq!(stage.asked("worker")[0].system, expected);
     stage.end().await;
 }
@@ -112,8 +123,12 @@ async fn active_skills_survive_compaction() {
     stage.say(&mut thread, "go").await.unwrap();
     let asked = stage.asked("worker");
     let before = &asked[3].system;
-    assert_eq!(before, "Be kind. (misbehave)\n\nYou are worker.");
-    let system = format!("Be kind. (misbehave)\n\n{HEADING}\n\nBoil water. (misbehave)");
+    assert_eq!(
+        *before,
+        format!("Be kind. (misbehave)\n\n{}", prompt_with(&[("tea", IN_MESSAGES)]))
+    );
+    let active = prompt_with(&[("tea", "Boil water. (misbehave)")]);
+    let system = format!("Be kind. (misbehave)\n\n{active}");
     // The statement about the kernel's summary follows.
     assert_eq!(asked[5].system.split("\n\n---\n\n[Kernel]\n").next(), Some(&*system));
     assert_eq!(asked[5].messages.len(), 3);
@@ -126,7 +141,7 @@ async fn truncated_skill_is_carried_in_full() {
     let home = worker("skills: {tea: Boil water.}", "");
     let stage = Stage::set(home, vec![("worker", vec![calls([long]), says("ok")])]).await;
     stage.say(&mut stage.thread(), "go").await.unwrap();
-    let expected = format!("{HEADING}\n\nBoil water. (misbehave)");
+    let expected = prompt_with(&[("tea", "Boil water. (misbehave)")]);
     assert_eq!(stage.asked("worker")[1].system, expected);
     stage.end().await;
 }
