@@ -56,6 +56,6 @@ pub use plugin_loader::{LoadContext, PluginLoader};
 pub use probe::{ProbeError, ProbeReport, probe_extension};
 pub use reload::elapsed_ms;
 pub use services::{HostServices, StateObserver};
-pub use skill_provider::{fetch_skill_generation, get_skill};
+pub use skill_provider::{fetch_skill_generation, get_skill, get_skill_tree};
 pub use state::KernelState;
 pub use tools::{ListedTools, ToolEntry, ToolError, ToolTable, schema_error};

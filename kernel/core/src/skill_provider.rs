@@ -5,7 +5,8 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use serde::de::DeserializeOwned;
 use skillhost_payload::{
-    CallError, ErrorKind, SkillContent, SkillGeneration, SkillRequest, skill_interface,
+    CallContext, CallError, ErrorKind, SkillContent, SkillGeneration, SkillRequest, SkillTree,
+    SkillTreeRequest, skill_interface,
 };
 
 use crate::instance::Instance;
@@ -36,6 +37,26 @@ pub fn get_skill<'a>(
             .map_err(|error| CallError::protocol_error(&error))?;
         let method = skill_interface::GET_SKILL_CONTENT;
         parse_reply(&provider.call(skill_interface::NAME, method, request, limit).await?)
+    })
+}
+
+/// Requests the files of a skill, or of the one that was loaded last.
+pub fn get_skill_tree<'a>(
+    provider: &'a Instance,
+    context: &CallContext,
+    skill_id: Option<&str>,
+    limit: Duration,
+) -> BoxFuture<'a, Result<SkillTree, CallError>> {
+    let skill_id = skill_id.map(str::to_owned);
+    let request = SkillTreeRequest { context: context.clone(), skill_id };
+    Box::pin(async move {
+        let request =
+            serde_json::to_vec(&request).map_err(|error| CallError::protocol_error(&error))?;
+        parse_reply(
+            &provider
+                .call(skill_interface::NAME, skill_interface::GET_TREE, request, limit)
+                .await?,
+        )
     })
 }
 

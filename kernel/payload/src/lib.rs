@@ -18,6 +18,7 @@ mod published;
 mod review;
 mod schedule;
 mod skill;
+mod skill_tree;
 mod timestamp;
 mod tool;
 mod workspace;
@@ -44,6 +45,7 @@ pub use skill::{
     SkillGeneration, SkillProgram, SkillProgramKind, SkillProgramsRequest, SkillRef, SkillRequest,
     skill_interface,
 };
+pub use skill_tree::{SkillTree, SkillTreeFile, SkillTreeRequest};
 pub use timestamp::{format_compact_time, format_minute, format_rfc3339, format_second};
 pub use tool::{ApprovalPolicy, ToolAudience, ToolCall, ToolOutput, ToolSpec, object_schema};
 pub use workspace::{Workspace, WorkspaceAccess};

@@ -17,6 +17,8 @@ pub mod skill_interface {
     pub const GENERATION: &str = "generation";
     /// [`crate::ActivateSkillRequest`] → [`crate::ActiveSkill`].
     pub const ACTIVATE: &str = "activate";
+    /// [`crate::SkillTreeRequest`] → [`crate::SkillTree`].
+    pub const GET_TREE: &str = "get_tree";
     /// [`crate::SkillCreatedReport`] → `null`.
     pub const SKILL_CREATED: &str = "skill_created";
     /// [`crate::PublishedRequest`] → [`crate::PublishedSkills`].

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use skillhost_payload::{
     ActivateSkillRequest, ErrorKind, PublishedDetailsRequest, PublishedPromptRequest,
     PublishedRequest, PublishedUriRequest, ReviewRequest, SkillCreatedReport, SkillGeneration,
-    SkillProgramsRequest, SkillRequest, skill_interface,
+    SkillProgramsRequest, SkillRequest, SkillTreeRequest, skill_interface,
 };
 
 use crate::codec::{from_bytes, to_bytes};
@@ -40,6 +40,10 @@ impl<T: SkillProvider> Interface for SkillInterface<T> {
             skill_interface::ACTIVATE => {
                 let ActivateSkillRequest { context, skill_id } = from_bytes(payload)?;
                 to_bytes(&self.0.activate(&context, &skill_id).await?)
+            }
+            skill_interface::GET_TREE => {
+                let SkillTreeRequest { context, skill_id } = from_bytes(payload)?;
+                to_bytes(&self.0.tree(&context, skill_id.as_deref()).await?)
             }
             skill_interface::SKILL_CREATED => {
                 let created: SkillCreatedReport = from_bytes(payload)?;

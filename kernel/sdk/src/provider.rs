@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use skillhost_payload::{
     ActiveSkill, CallContext, EmbeddingModelInfo, ErrorKind, Event, PublishedBody,
     PublishedDetails, PublishedEntry, PublishedPrompt, PublishedSkills, ReviewDecision,
-    ReviewOffer, SkillContent, SkillProgram, ToolEffect,
+    ReviewOffer, SkillContent, SkillProgram, SkillTree, ToolEffect,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -147,6 +147,18 @@ pub trait SkillProvider: Send + Sync + 'static {
     async fn activate(&self, _cx: &CallContext, skill_id: &str) -> Result<ActiveSkill> {
         let content = self.get_skill_content(skill_id).await?;
         Ok(ActiveSkill { content, allowed_tools: None, grants: false })
+    }
+
+    /// Returns the files of a skill as they are now, with their digests.
+    ///
+    /// Without an id, it is the skill that the caller loaded last. The kernel copies the files and
+    /// runs a script of the copy only if it has these digests. By default no skill has files.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`](crate::ErrorKind) and [`ErrorKind::Denied`](crate::ErrorKind) for
+    /// skills that the caller may not load.
+    async fn tree(&self, _cx: &CallContext, _skill_id: Option<&str>) -> Result<SkillTree> {
+        Err(ExtensionError::new(ErrorKind::Unavailable, "this extension has no files of skills"))
     }
 
     /// Records that the agent of a call created a skill.

@@ -16,12 +16,12 @@ use std::collections::BTreeMap;
 use skill_catalog::{GenerationFile, RegistryError};
 use skill_ledger::SkillAccess;
 use skill_service::{
-    ChangeLog, SkillPublication, activate_skill, audience_of, skill_content, tool_specs,
+    ChangeLog, SkillPublication, activate_skill, audience_of, skill_content, skill_tree, tool_specs,
 };
 use skillhost_sdk::prelude::*;
 use skillhost_sdk::{
     ActiveSkill, PublishedBody, PublishedDetails, PublishedEntry, PublishedPrompt, PublishedSkills,
-    ReviewDecision, ReviewOffer, tokio,
+    ReviewDecision, ReviewOffer, SkillTree, tokio,
 };
 
 use crate::bridge::{log_messages, run_blocking, to_extension_error};
@@ -136,6 +136,13 @@ impl SkillProvider for SkillRegistry {
         let RegistryState { store, ledger, cx: own, .. } = &*self.registry;
         let (who, now) = (audience_of(cx), store.snapshot());
         let made = run_blocking(|| activate_skill(store, &now, ledger, who, skill_id, own.home()));
+        made.map_err(to_extension_error)
+    }
+
+    async fn tree(&self, cx: &CallContext, skill_id: Option<&str>) -> Result<SkillTree> {
+        let RegistryState { store, .. } = &*self.registry;
+        let id = skill_id.or_else(|| Some(&*cx.active_skills.last()?.skill_id));
+        let made = run_blocking(|| skill_tree(store, &store.snapshot(), audience_of(cx), id));
         made.map_err(to_extension_error)
     }
 

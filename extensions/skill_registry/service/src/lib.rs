@@ -55,5 +55,5 @@ pub use search::{
 pub use tools::{
     ExplainCatalogArgs, ListSkillsArgs, ReadResourceArgs, ReadSkillArgs, SearchContext, ToolAnswer,
     activate_skill, list_skills, matching_skills, propose_skill_update, read_skill,
-    read_skill_resource, search_skills, skill_content, tool_specs,
+    read_skill_resource, search_skills, skill_content, skill_tree, tool_specs,
 };

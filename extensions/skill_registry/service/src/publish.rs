@@ -29,6 +29,7 @@ mod uri;
 
 pub use entry::{ManifestFile, PublishedEntries, SkillEntry};
 pub use file::{published_directory, read_published};
+pub(crate) use frontmatter::read_frontmatter;
 pub use publication::{SkillDetailsBatch, SkillPublication};
 pub use strict::explain_unlisted;
 pub use uri::{UriTarget, locate_uri};

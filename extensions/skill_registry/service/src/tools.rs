@@ -22,6 +22,7 @@ mod propose;
 mod read;
 mod resource;
 mod search;
+mod skill_files;
 mod spec;
 mod values;
 
@@ -32,6 +33,7 @@ pub use read::read_skill;
 pub use resource::read_skill_resource;
 pub(crate) use resource::to_registry_error;
 pub use search::{SearchContext, search_skills};
+pub use skill_files::skill_tree;
 pub use spec::tool_specs;
 
 /// The result of a tool call.

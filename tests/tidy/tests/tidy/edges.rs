@@ -27,6 +27,7 @@ const LAYERS: &[&[&str]] = &[
         "skillhost-process",
         "skillhost-builder",
         "skillhost-command",
+        "skillhost-scripts",
         "skillhost-operations",
         "skillhost-clients",
         "skill-service",
@@ -126,6 +127,19 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &[
             "skillhost-core",
             "skillhost-sandbox",
+            "skillhost-home",
+            "skillhost-files",
+            "skillhost-manifest",
+            "skillhost-payload",
+        ],
+    ),
+    (
+        "skillhost-scripts",
+        // Runs what skills contain: the trees are those that the provider of skills listed.
+        &[
+            "skillhost-core",
+            "skillhost-sandbox",
+            "skillhost-policy",
             "skillhost-home",
             "skillhost-files",
             "skillhost-manifest",

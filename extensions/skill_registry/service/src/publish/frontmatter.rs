@@ -9,7 +9,7 @@ use skill_format::{find_fences, infer_core_type, tree};
 use yaml_tree::{Scalar, Value};
 
 /// Reads the frontmatter of a text with every key; of a repeated key, the first.
-pub(super) fn read_frontmatter(text: &str) -> Map<String, Json> {
+pub(crate) fn read_frontmatter(text: &str) -> Map<String, Json> {
     let Some(fences) = find_fences(text) else { return Map::new() };
     from_tree(&tree::parse_frontmatter(&text[fences.yaml.clone()], fences.open_line + 1).root)
 }
