@@ -1,10 +1,11 @@
 //! Names of hosts, and patterns of them.
 
 use std::fmt;
+use std::net::{IpAddr, Ipv6Addr};
 
 use serde::{Deserialize, Serialize};
 
-/// A host name, or `*.` and a domain of at least two labels, in lower case.
+/// A host name, an address, or `*.` and a domain of at least two labels, in lower case.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct DomainPattern(String);
@@ -26,6 +27,10 @@ impl DomainPattern {
     /// [`InvalidDomain`] for a scheme, port, path, address with a port or a wildcard that is too wide.
     pub fn parse(text: &str) -> Result<Self, InvalidDomain> {
         let invalid = |reason| InvalidDomain { text: text.to_owned(), reason };
+        if let Ok(address) = text.parse::<Ipv6Addr>() {
+            // One form of an address, and that of IPv4 for the same host.
+            return Ok(Self(address.to_canonical().to_string()));
+        }
         let name = text.trim_end_matches('.').to_ascii_lowercase();
         let rest = name.strip_prefix("*.");
         let host = rest.unwrap_or(&name);
@@ -49,6 +54,10 @@ impl DomainPattern {
         }
         if rest.is_some() && host.split('.').count() < 2 {
             return Err(invalid("`*.` requires a domain of two labels"));
+        }
+        // Programs read such names as addresses: `0x7f.1` is this machine.
+        if is_numeric(host) && (rest.is_some() || host.parse::<IpAddr>().is_err()) {
+            return Err(invalid("an address has four decimal parts and no `*`"));
         }
         Ok(Self(name))
     }
@@ -100,6 +109,16 @@ impl fmt::Display for DomainPattern {
     }
 }
 
+/// Tests whether the last label of a name is a number, so that the name is one, too.
+fn is_numeric(host: &str) -> bool {
+    let last = host.rsplit('.').next().unwrap_or_default();
+    let hexadecimal = last.strip_prefix("0x");
+    match hexadecimal {
+        Some(digits) => digits.bytes().all(|byte| byte.is_ascii_hexdigit()),
+        None => last.bytes().all(|byte| byte.is_ascii_digit()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -120,6 +139,13 @@ mod tests {
     }
 
     #[test]
+    fn addresses_have_one_form() {
+        assert_eq!(pattern("0:0::1").as_str(), "::1");
+        assert_eq!(pattern("::ffff:10.0.0.1"), pattern("10.0.0.1"));
+        assert!(pattern("127.0.0.1").matches("127.0.0.1"));
+    }
+
+    #[test]
     fn invalid_domains_are_rejected() {
         for bad in [
             "",
@@ -134,6 +160,15 @@ mod tests {
             "-a.org",
             "*.*.org",
             "u@a.org",
+            "127.1",
+            "0x7f.1",
+            "2130706433",
+            "0177.0.0.1",
+            "a.0xff",
+            "*.0.0.1",
+            "*.168.1.1",
+            "fe80::1%eth0",
+            "[::1]:80",
         ] {
             assert!(DomainPattern::parse(bad).is_err(), "{bad}");
         }

@@ -4,6 +4,7 @@
 //! Anthropic's sandbox-runtime. A [`SandboxPolicy`] is the result for one run, with absolute paths.
 //! Each layer can only narrow it. This crate does no I/O; `skillhost-sandbox` enforces policies.
 
+mod address;
 mod domain;
 mod isolation;
 mod layer;
@@ -12,6 +13,7 @@ mod narrowing;
 mod paths;
 mod policy;
 
+pub use address::is_public_address;
 pub use domain::{DomainPattern, InvalidDomain};
 pub use isolation::{Guarantee, IsolationLevel, IsolationRequirement};
 pub use layer::{

@@ -74,8 +74,21 @@ impl SandboxPolicy {
     /// Tests whether the policy allows a host.
     #[must_use]
     pub fn allows_host(&self, host: &str) -> bool {
-        let named = |list: &[DomainPattern]| list.iter().any(|pattern| pattern.matches(host));
-        named(&self.network.allowed_domains) && !named(&self.network.denied_domains)
+        self.network.allows_host(host)
+    }
+}
+
+impl NetworkPolicy {
+    /// Tests whether a host name, or an address in its usual form, is allowed and not denied.
+    #[must_use]
+    pub fn allows_host(&self, host: &str) -> bool {
+        self.allowed_domains.iter().any(|pattern| pattern.matches(host)) && !self.denies_host(host)
+    }
+
+    /// Tests whether a host name, or an address in its usual form, is denied.
+    #[must_use]
+    pub fn denies_host(&self, host: &str) -> bool {
+        self.denied_domains.iter().any(|pattern| pattern.matches(host))
     }
 }
 

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
+use skillhost_broker::HostContact;
 use skillhost_policy::{Guarantee, IsolationLevel};
 
 /// The isolation of one run. Part of every result and approval.
@@ -115,4 +116,7 @@ pub struct RunEnd {
     /// restored.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reverted: Vec<String>,
+    /// The hosts that the program has contacted, if the policy allows any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<HostContact>,
 }

@@ -18,7 +18,7 @@ mod signal_filter;
 mod system_calls;
 mod watch;
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::Path;
 
 use rustix::net::SocketType;
@@ -69,14 +69,17 @@ fn serve(host: &mut ControlSocket) -> Result<Option<LauncherMessage>, SandboxRef
     let mut names = ProtectedNames::find(&request);
     request.protected = names.existing().cloned().collect();
     let watch = RunWatch::new(&request);
-    let (program, isolation) = start_at_best_level(&request, &mut names, channel.as_ref())?;
+    let (mut program, isolation) = start_at_best_level(&request, &mut names, channel.as_ref())?;
     if request.probe {
         // Its child has ended already.
         watch.finish(program, host);
         return Ok(Some(LauncherMessage::Ready { isolation }));
     }
     // If the kernel has ended, the watch notices the closed socket and ends the program.
-    let _ = host.send(&LauncherMessage::Ready { isolation }, &[]);
+    let proxy = program.proxy.take();
+    let attached: Vec<_> = proxy.iter().map(OwnedFd::as_fd).collect();
+    let _ = host.send(&LauncherMessage::Ready { isolation }, &attached);
+    drop(proxy);
     let mut end = watch.finish(program, host);
     end.reverted = names.revert();
     Ok(Some(LauncherMessage::Ended(end)))
@@ -148,9 +151,10 @@ fn start_at_best_level(
 
 /// Returns the guarantees that a level does not have here.
 fn missing_guarantees(level: IsolationLevel, user: RunUser) -> Vec<Guarantee> {
-    let mut missing = vec![Guarantee::ControlGroup, Guarantee::Domains];
+    let mut missing = vec![Guarantee::ControlGroup];
     if level != IsolationLevel::Namespaces {
         missing.extend([
+            Guarantee::Domains,
             Guarantee::DenyInside,
             Guarantee::Modes,
             Guarantee::Names,
@@ -188,9 +192,9 @@ fn check_guarantees(
         if !request.policy.network.allow_unix_sockets.is_empty() {
             return error("private", "`allowUnixSockets` requires namespaces".to_owned());
         }
-    }
-    if !request.policy.network.allowed_domains.is_empty() && missing.contains(&Guarantee::Domains) {
-        return error("domains", "`allowedDomains` is not available".to_owned());
+        if !request.policy.network.allowed_domains.is_empty() {
+            return error("domains", "`allowedDomains` requires namespaces".to_owned());
+        }
     }
     let lacking: Vec<_> = request
         .isolation
@@ -230,6 +234,8 @@ fn find_hint(tried: &[FailedLevel], landlock: i32) -> String {
     for failure in tried {
         let of_policy = match failure.step.as_str() {
             "deny_inside" => "allow only directories without denied paths",
+            "domains" => "remove the hosts from `allowedDomains`",
+            "private" => "remove the sockets from `allowUnixSockets`",
             "protected names" => "use a work directory with fewer protected files",
             "require" => "remove the missing guarantees from `require`",
             _ => "",

@@ -75,7 +75,7 @@ pub(crate) struct AccessPolicy {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum LauncherMessage {
-    /// The program was started.
+    /// The program was started. The listener of its proxy is attached if it has one.
     Ready { isolation: IsolationReport },
     /// The program and all its processes have ended.
     Ended(RunEnd),

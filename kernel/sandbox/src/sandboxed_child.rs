@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use skillhost_broker::{NetworkBroker, proxy_environment};
 use skillhost_policy::SandboxPolicy;
 use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
@@ -19,7 +20,7 @@ use tokio::time::timeout;
 use crate::isolation::{EndCause, IsolationReport, RefusalKind, RunEnd, SandboxRefusal};
 use crate::protocol::{
     AccessPolicy, CONTROL_DESCRIPTOR, ControlSocket, HostMessage, LAUNCHER_ARGUMENT, LaunchRequest,
-    LauncherMessage, PROTOCOL_VERSION,
+    LauncherMessage, PROTOCOL_VERSION, ReceivedDocument,
 };
 use crate::sandbox_spec::{InputMode, SandboxError, SandboxSpec, SandboxedExit};
 use crate::sys;
@@ -56,6 +57,7 @@ pub struct SandboxedChild {
     pub stderr: Option<ChildStderr>,
     launcher: Child,
     control: AsyncFd<ControlSocket>,
+    broker: Option<NetworkBroker>,
     end: Option<RunEnd>,
 }
 
@@ -85,6 +87,7 @@ impl SandboxLauncher {
     /// [`SandboxError`]; nothing of the program was run then.
     pub async fn spawn(&self, spec: SandboxSpec) -> Result<SandboxedChild, SandboxError> {
         let piped = spec.stdin == InputMode::Pipe;
+        let network = spec.policy.network.clone();
         let (request, channel) = to_request(spec)?;
         let (control, theirs) = ControlSocket::create_pair()?;
         let mut command = self.to_command(theirs);
@@ -106,14 +109,19 @@ impl SandboxLauncher {
         rustix::io::ioctl_fionbio(&control, true).map_err(io::Error::from)?;
         let mut control = sys::register_socket(control)?;
         let ready = timeout(SETUP_TIMEOUT, receive(&mut control)).await;
-        let isolation = match ready.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?? {
+        let ready = ready.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
+        let isolation = match ready.content {
             LauncherMessage::Ready { isolation } => isolation,
             LauncherMessage::Refused(refusal) => return Err(refusal.into()),
             LauncherMessage::Ended(_) => return Err(unexpected_message().into()),
         };
         let (stdin, stdout, stderr) =
             (launcher.stdin.take(), launcher.stdout.take(), launcher.stderr.take());
-        Ok(SandboxedChild { isolation, stdin, stdout, stderr, launcher, control, end: None })
+        let listener = ready.descriptors.into_iter().next();
+        let broker =
+            listener.map(|listener| NetworkBroker::start(listener, network)).transpose()?;
+        let end = None;
+        Ok(SandboxedChild { isolation, stdin, stdout, stderr, launcher, control, broker, end })
     }
 
     /// Runs a program without input to its end, and collects its output within the limit.
@@ -160,9 +168,14 @@ impl SandboxedChild {
     pub async fn wait(&mut self) -> io::Result<RunEnd> {
         let end = match &self.end {
             Some(end) => end.clone(),
-            None => match receive(&mut self.control).await? {
-                // Kept, because the next wait may be cancelled.
-                LauncherMessage::Ended(end) => self.end.insert(end).clone(),
+            None => match receive(&mut self.control).await?.content {
+                LauncherMessage::Ended(mut end) => {
+                    // Its connections end with the run.
+                    let broker = self.broker.take();
+                    end.hosts = broker.map(|broker| broker.contacts()).unwrap_or_default();
+                    // Kept, because the next wait may be cancelled.
+                    self.end.insert(end).clone()
+                }
                 _ => return Err(unexpected_message()),
             },
         };
@@ -189,11 +202,13 @@ impl SandboxedChild {
     }
 }
 
-async fn receive(control: &mut AsyncFd<ControlSocket>) -> io::Result<LauncherMessage> {
+async fn receive(
+    control: &mut AsyncFd<ControlSocket>,
+) -> io::Result<ReceivedDocument<LauncherMessage>> {
     loop {
         let mut guard = control.readable_mut().await?;
         match guard.try_io(|socket| socket.get_mut().receive::<LauncherMessage>()) {
-            Ok(Ok(Some(message))) => return Ok(message.content),
+            Ok(Ok(Some(message))) => return Ok(message),
             Ok(Ok(None)) => {
                 return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it has ended"));
             }
@@ -249,6 +264,9 @@ fn to_request(spec: SandboxSpec) -> Result<(LaunchRequest, Option<OwnedFd>), San
         env.insert(text(name)?, text(value)?);
     }
     let SandboxPolicy { filesystem, network, limits, isolation } = spec.policy;
+    for (name, value) in proxy_environment(&network) {
+        env.insert(name.to_owned(), value);
+    }
     let request = LaunchRequest {
         v: PROTOCOL_VERSION,
         command,

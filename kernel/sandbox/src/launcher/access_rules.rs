@@ -16,6 +16,9 @@ use crate::protocol::LaunchRequest;
 /// The oldest version with rules for all ways to change a file.
 pub(super) const MIN_LANDLOCK: i32 = 3;
 
+/// The first version with rules for ports.
+pub(super) const PORT_LANDLOCK: i32 = 4;
+
 /// The first version that keeps signals and abstract sockets inside.
 pub(super) const SCOPED_LANDLOCK: i32 = 6;
 
@@ -33,11 +36,14 @@ pub(super) fn restrict_access(
         .set_compatibility(CompatLevel::HardRequirement)
         .handle_access(all)
         .at("landlock")?;
-    // In its own network namespace a run reaches only itself.
-    let denies_ports =
-        level == IsolationLevel::Landlock || !request.policy.network.allow_local_binding;
-    if abi >= ABI::V4 && denies_ports {
-        rules = rules.handle_access(AccessNet::from_all(abi)).at("landlock")?;
+    // In its own network namespace a run reaches only itself and the proxy.
+    let denied_ports = match level {
+        IsolationLevel::Namespaces if request.policy.network.allow_local_binding => None,
+        IsolationLevel::Namespaces => Some(AccessNet::BindTcp.into()),
+        _ => Some(AccessNet::from_all(abi)),
+    };
+    if let (true, Some(denied)) = (version >= PORT_LANDLOCK, denied_ports) {
+        rules = rules.handle_access(denied).at("landlock")?;
     }
     if abi >= ABI::V6 {
         rules = rules.scope(Scope::from_all(abi)).at("landlock")?;

@@ -36,6 +36,15 @@ pub(super) struct StartedProgram {
     /// The signals that wait for a decision, where the kernel does not decide itself.
     pub(super) signals: Option<SignalListener>,
     pub(super) cgroup: Option<ControlGroup>,
+    /// The listener for connections to the allowed hosts.
+    pub(super) proxy: Option<OwnedFd>,
+}
+
+/// The descriptors that a child has sent before its program was started.
+#[derive(Default)]
+struct ChildDescriptors {
+    signals: Option<SignalListener>,
+    proxy: Option<OwnedFd>,
 }
 
 /// Returns the user of a run at a level.
@@ -110,7 +119,9 @@ pub(super) fn start_program(
         .and_then(|()| cgroup.as_ref().map_or(Ok(()), |group| group.add(pid).at("cgroup")))
         .and_then(|()| control.send(&SetupMessage::Continue, &[]).at("socket"));
     match prepared.and_then(|()| await_start(&mut control, isolated)) {
-        Ok(signals) => Ok(StartedProgram { pid, level, control, signals, cgroup }),
+        Ok(ChildDescriptors { signals, proxy }) => {
+            Ok(StartedProgram { pid, level, control, signals, cgroup, proxy })
+        }
         Err(error) => {
             // It has ended already, or nothing can be done about it.
             let _ = kill_process(pid, Signal::KILL);
@@ -124,13 +135,13 @@ pub(super) fn start_program(
 fn await_start(
     control: &mut ControlSocket,
     isolated: bool,
-) -> Result<Option<SignalListener>, SetupError> {
-    let mut signals = None;
+) -> Result<ChildDescriptors, SetupError> {
+    let mut received = ChildDescriptors::default();
     loop {
         let Some(message) = control.receive::<SetupMessage>().at("socket")? else {
             return match isolated {
                 // The program itself replaces the child, which closes the socket.
-                false => Ok(signals),
+                false => Ok(received),
                 true => {
                     let kind = RefusalKind::Isolation;
                     Err(SetupError::new(kind, "set-up", "it ended unexpectedly"))
@@ -141,9 +152,10 @@ fn await_start(
             SetupMessage::Failed(error) => return Err(error),
             SetupMessage::Listener => {
                 let listener = message.descriptors.into_iter().next();
-                signals = listener.map(SignalListener::from_descriptor);
+                received.signals = listener.map(SignalListener::from_descriptor);
             }
-            _ => return Ok(signals),
+            SetupMessage::Proxy => received.proxy = message.descriptors.into_iter().next(),
+            _ => return Ok(received),
         }
     }
 }

@@ -62,9 +62,11 @@ pub(super) fn copy_trees(
     let is_writable = |path: &&PathBuf| files.allow_write.iter().any(|w| path.starts_with(w));
     let readable = files.allow_read.iter().filter(|path| !is_writable(path));
     let sockets = &request.policy.network.allow_unix_sockets;
+    // A socket can be connected to, but not changed, through a read-only mount.
     let wanted = readable
+        .chain(sockets)
         .map(|path| (path, read_only))
-        .chain(files.allow_write.iter().chain(sockets).map(|path| (path, writable)));
+        .chain(files.allow_write.iter().map(|path| (path, writable)));
     for (path, attributes) in wanted {
         let content = match owners {
             None => copy_tree(path, attributes)?,

@@ -3,7 +3,7 @@
 use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, openat, openat2};
@@ -94,6 +94,13 @@ pub(super) fn prepare_paths(request: &mut LaunchRequest) -> Result<(), SetupErro
         files.allow_read.iter().chain(&files.allow_write).cloned().collect();
     for path in allowed.iter().chain([&request.cwd]) {
         check_path(path)?;
+    }
+    for path in &request.policy.network.allow_unix_sockets {
+        check_path(path)?;
+        // Another file would become writable.
+        if !path.symlink_metadata().is_ok_and(|meta| meta.file_type().is_socket()) {
+            return Err(path_error(path, "it is not a socket"));
+        }
     }
     for path in files.deny_read.iter().chain(&files.deny_write) {
         if !path.is_absolute() {

@@ -1,6 +1,7 @@
 //! The steps between `clone` and the program: everything is given up, one after another.
 
 use std::io;
+use std::net::{Ipv4Addr, TcpListener};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
@@ -18,9 +19,10 @@ use rustix::thread::{
     set_capabilities_secure_bits, set_thread_groups, set_thread_res_gid, set_thread_res_uid,
 };
 use serde::{Deserialize, Serialize};
+use skillhost_broker::PROXY_PORT;
 use skillhost_policy::IsolationLevel;
 
-use super::access_rules::{SCOPED_LANDLOCK, restrict_access};
+use super::access_rules::{PORT_LANDLOCK, SCOPED_LANDLOCK, restrict_access};
 use super::error::{SetupError, StepContext as _};
 use super::mounts::{DetachedTree, copy_trees, enter_new_root, make_private};
 use super::policy_paths::NOBODY;
@@ -56,6 +58,8 @@ pub(super) enum SetupMessage {
     Continue,
     /// The attached descriptor receives the calls that send signals.
     Listener,
+    /// The attached descriptor is the listener for connections to the allowed hosts.
+    Proxy,
     /// The program was started, or would be.
     Started,
     /// A step failed; the child ends.
@@ -96,7 +100,11 @@ impl RunSetup<'_> {
             _ => return Err(SetupError::new(RefusalKind::Isolation, "launcher", "it has ended")),
         }
         // Compiled first: nothing after the limits should allocate much.
-        let filters = CallFilters::compile(self.level, self.user != RunUser::Nobody)?;
+        let own_user = self.user != RunUser::Nobody;
+        // Landlock denies the ports alone, where it can.
+        let may_listen =
+            self.request.policy.network.allow_local_binding || self.landlock >= PORT_LANDLOCK;
+        let filters = CallFilters::compile(self.level, own_user, may_listen)?;
         setsid().at("session")?;
         umask(Mode::from_raw_mode(0o022));
         if self.level == IsolationLevel::Namespaces {
@@ -133,6 +141,10 @@ impl RunSetup<'_> {
             socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)
                 .at("loopback")?;
         sys::start_loopback(socket.as_fd()).at("loopback")?;
+        if !self.request.policy.network.allowed_domains.is_empty() {
+            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, PROXY_PORT)).at("proxy")?;
+            self.control.send(&SetupMessage::Proxy, &[listener.as_fd()]).at("proxy")?;
+        }
         sethostname(b"sandbox").at("host name")
     }
 

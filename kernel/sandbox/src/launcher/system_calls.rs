@@ -190,7 +190,11 @@ pub(super) struct CallFilters(Vec<BpfProgram>);
 
 impl CallFilters {
     /// Compiles the filters of a level; `own_user` if the run keeps the user of the kernel.
-    pub(super) fn compile(level: IsolationLevel, own_user: bool) -> Result<Self, SetupError> {
+    pub(super) fn compile(
+        level: IsolationLevel,
+        own_user: bool,
+        may_listen: bool,
+    ) -> Result<Self, SetupError> {
         let mut denied = calls(DENIED_CALLS);
         denied.append(&mut calls(DENIED_OLD_CALLS));
         denied.insert(SYS_clone, NAMESPACE_FLAGS.map(|bit| rule([has_bits(0, bit, bit)])).into());
@@ -222,6 +226,9 @@ impl CallFilters {
             let mut sockets = vec![rule(other_family)];
             sockets.extend(protocols.map(|protocol| rule([is(2, protocol as u64)])));
             denied.insert(SYS_socket, sockets);
+            if !may_listen {
+                denied.append(&mut calls(&[SYS_listen]));
+            }
         } else {
             denied.append(&mut calls(SHARED_CALLS));
             for (call, argument) in OWN_PROCESS_CALLS {
@@ -299,7 +306,7 @@ mod tests {
     fn filters_of_all_levels_compile() {
         for level in [IsolationLevel::Namespaces, IsolationLevel::Landlock] {
             for own_user in [true, false] {
-                let filters = CallFilters::compile(level, own_user).unwrap().0;
+                let filters = CallFilters::compile(level, own_user, own_user).unwrap().0;
                 let metadata = level == IsolationLevel::Landlock && own_user;
                 assert_eq!(filters.len(), 2 + usize::from(metadata), "{level} {own_user}");
             }

@@ -104,6 +104,7 @@ impl<'a> RunWatch<'a> {
             ms,
             peak_kib,
             reverted: Vec::new(),
+            hosts: Vec::new(),
         }
     }
 

@@ -142,8 +142,8 @@ impl Victims {
         if limits.lines().any(|line| line.starts_with("Max open files") && line.contains(" 64 ")) {
             effects.push("process limited");
         }
-        let niceness = fs::read_to_string(format!("/proc/{}/stat", self.process.id())).unwrap();
-        if niceness.rsplit_once(") ").unwrap().1.split(' ').nth(16) != Some("0") {
+        // A child has the niceness of this process.
+        if read_niceness(self.process.id()) != read_niceness(std::process::id()) {
             effects.push("process reniced");
         }
         if !effects.is_empty() {
@@ -268,6 +268,11 @@ impl Drop for Victims {
             let _ = Command::new("ipcrm").args(["-m", id]).status();
         }
     }
+}
+
+fn read_niceness(process: u32) -> String {
+    let text = fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
+    text.rsplit_once(") ").unwrap().1.split(' ').nth(16).unwrap().to_owned()
 }
 
 fn victim_process() -> Child {

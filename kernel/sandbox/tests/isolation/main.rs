@@ -6,6 +6,7 @@
 mod figures;
 mod fixture;
 mod hostile;
+mod network;
 mod ordinary;
 mod probe;
 mod protocol;
@@ -15,7 +16,11 @@ use std::path::Path;
 use std::process::Command;
 
 /// The tests that an ordinary user repeats, if this is root.
-const REPEATED: [&str; 12] = [
+const REPEATED: [&str; 16] = [
+    "network::python_reaches_allowed_host_only",
+    "network::curl_and_node_reach_allowed_host_only",
+    "network::local_binding_is_separate_from_hosts",
+    "network::listed_socket_is_reachable",
     "probe::probe_reports_isolation_of_run",
     "hostile::namespaces_contain_hostile_scripts",
     "hostile::landlock_contains_hostile_scripts",

@@ -53,6 +53,8 @@ const LAYERS: &[&[&str]] = &[
     &["skillhost-bundled-sdk"],
     &["skillhost-home", "skillhost-events", "skillhost-sdk", "skill-format", "skill-search"],
     &["skillhost-manifest", "skillhost-contract", "skillhost-sandbox"],
+    // Only the sandbox starts it.
+    &["skillhost-broker"],
     &[
         "skillhost-payload",
         "yaml-tree",
@@ -70,7 +72,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("yaml-tree", &[]),
     ("skillhost-files", &[]),
     ("skillhost-policy", &[]),
-    ("skillhost-sandbox", &["skillhost-files", "skillhost-policy"]),
+    ("skillhost-broker", &["skillhost-policy"]),
+    ("skillhost-sandbox", &["skillhost-broker", "skillhost-files", "skillhost-policy"]),
     ("skillhost-contract", &["skillhost-payload"]),
     ("skillhost-manifest", &["skillhost-policy", "yaml-tree"]),
     ("skillhost-events", &["skillhost-files", "skillhost-payload", "skillhost-manifest"]),
