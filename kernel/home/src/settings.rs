@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use skillhost_files::{LinkPolicy, read_limited, read_limited_below};
 use skillhost_manifest::Manifest;
+use skillhost_policy::{SandboxSettings, deserialize_sandbox, sandbox_schema, serialize_sandbox};
 
 use crate::home::Home;
 use crate::similar_names::suggest_similar;
@@ -72,6 +73,11 @@ pub struct Settings {
     pub models: ModelsSettings,
     /// Limits of process extensions.
     pub processes: ProcessSettings,
+    /// Permissions and limits of foreign code: scripts and handler programs of skills, process
+    /// extensions, builds and commands. `off` contains nothing.
+    #[serde(serialize_with = "serialize_sandbox", deserialize_with = "deserialize_sandbox")]
+    #[schemars(schema_with = "sandbox_schema")]
+    pub sandbox: SandboxSettings,
     /// Restarts of a supervised kernel after a crash.
     pub supervisor: SupervisorSettings,
     /// Builds of extensions in `sandbox/extensions`.
@@ -294,7 +300,9 @@ mod tests {
         assert_eq!(config, serde_json::json!({"greeting": "hi", "other": 1}));
         let file = Path::new("manifests/echo/manifest.yaml");
         let rows = loaded.provenance(&[(&manifest, file)]);
-        let keys: Vec<_> = rows.iter().map(|row| (&*row.key, row.value.to_string())).collect();
+        // The values of these are tested with `SandboxSettings`.
+        let others = rows.iter().filter(|row| !row.value.is_object());
+        let keys: Vec<_> = others.map(|row| (&*row.key, row.value.to_string())).collect();
         let expected = [
             ("allow_shadowing", "[]".to_owned()),
             ("build.allow", "[]".to_owned()),
@@ -306,6 +314,7 @@ mod tests {
             ("mcp.review", "\"off\"".to_owned()),
             ("models.default", "\"script/demo\"".to_owned()),
             ("processes.memory_limit_mib", "1024".to_owned()),
+            ("sandbox.unsandboxed", "[]".to_owned()),
             ("supervisor.crashes", "5".to_owned()),
             ("supervisor.delay_ms", "1000".to_owned()),
             ("supervisor.silence_ms", "30000".to_owned()),

@@ -2,81 +2,99 @@
 
 use std::collections::BTreeSet;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::domain::InvalidDomain;
+use crate::checked_list::{domains, optional_domains, optional_paths, paths};
+use crate::error::PolicyError;
 use crate::isolation::{Guarantee, IsolationLevel};
 
-/// The statements of one source; an absent key states nothing.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// Permissions and limits of foreign code; an absent key states nothing.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct PolicyLayer {
-    /// The files.
+    /// Readable and writable paths.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub filesystem: Option<FilesystemLayer>,
-    /// The network.
+    /// Reachable hosts and sockets.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub network: Option<NetworkLayer>,
-    /// The limits of resources.
+    /// Limits of resources.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limits: Option<LimitLayer>,
-    /// The weakest acceptable level.
+    /// The weakest isolation level at which the code runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub minimum: Option<IsolationLevel>,
-    /// The required guarantees.
+    /// Guarantees that the level must have, in addition to the required ones.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub require: Option<BTreeSet<Guarantee>>,
 }
 
-/// The statements on files; paths may begin with `~` or `.`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// Readable and writable paths. They are literal; `~` is the user's home directory and `.` the work
+/// directory of the run.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct FilesystemLayer {
-    /// The readable paths.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Readable paths, besides the libraries of the system.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "optional_paths")]
     pub allow_read: Option<Vec<String>>,
-    /// The unreadable paths.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    /// Unreadable paths inside of readable ones.
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "paths")]
     pub deny_read: Vec<String>,
-    /// The writable paths.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Writable paths, which are readable too.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "optional_paths")]
     pub allow_write: Option<Vec<String>>,
-    /// The read-only paths.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    /// Read-only paths inside of writable ones.
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "paths")]
     pub deny_write: Vec<String>,
 }
 
-/// The statements on the network.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// Reachable hosts and sockets.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct NetworkLayer {
-    /// The reachable hosts.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Reachable hosts: names, or `*.` and a domain of two labels.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "optional_domains")]
     pub allowed_domains: Option<Vec<String>>,
-    /// The unreachable hosts.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    /// Hosts of these that are not reachable.
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "domains")]
     pub denied_domains: Vec<String>,
-    /// The sockets of other programs.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Sockets of other programs to which the code may connect.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "optional_paths")]
     pub allow_unix_sockets: Option<Vec<String>>,
-    /// Whether the run may listen on its loopback interface.
+    /// Permission to listen on the loopback interface of the run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allow_local_binding: Option<bool>,
 }
 
-/// The statements on limits, in the units of [`crate::ResourceLimits`].
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// Limits of resources.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-#[expect(missing_docs, reason = "the fields are those of `ResourceLimits`")]
 pub struct LimitLayer {
+    /// Time until the code is ended, in seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub seconds: Option<u64>,
+    /// Memory of all processes together, in MiB.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_mib: Option<u64>,
+    /// Number of processes and threads.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub tasks: Option<u64>,
+    /// Size of a file, in MiB.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub file_mib: Option<u64>,
+    /// Growth of the writable directories, in MiB.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub disk_mib: Option<u64>,
+    /// Number of files by which the writable directories may grow.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub files: Option<u64>,
+    /// Size of the private temporary directory, in MiB.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub temporary_mib: Option<u64>,
+    /// Output on standard output and on standard error, each in KiB.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub output_kib: Option<u64>,
 }
 
@@ -87,43 +105,6 @@ pub struct ParsedLayer {
     pub layer: PolicyLayer,
     /// The keys of sandbox-runtime that have no effect here, as `section.key`.
     pub ignored: Vec<String>,
-}
-
-/// The reason why a policy is not valid.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum PolicyError {
-    /// The text is not JSON of the expected shape.
-    #[error("the policy is not valid: {reason}")]
-    Shape {
-        /// The reason of the parser, with the key.
-        reason: String,
-    },
-    /// A key would weaken the isolation in a way that is not supported.
-    #[error("`{key}` is not supported: {reason}")]
-    Unsupported {
-        /// The key.
-        key: &'static str,
-        /// The alternative.
-        reason: &'static str,
-    },
-    /// A path is not valid.
-    #[error("`{key}`: the path `{path}` is not valid: {reason}")]
-    Path {
-        /// The list.
-        key: &'static str,
-        /// The entry.
-        path: String,
-        /// The violated rule.
-        reason: &'static str,
-    },
-    /// A domain is not valid.
-    #[error("`{key}`: {source}")]
-    Domain {
-        /// The list.
-        key: &'static str,
-        /// The reason.
-        source: InvalidDomain,
-    },
 }
 
 /// The keys of sandbox-runtime without effect here: of the file itself, `network`, `filesystem`.

@@ -2,25 +2,38 @@
 //!
 //! A [`PolicyLayer`] is the text of one source: settings, a manifest, a skill or a file of
 //! Anthropic's sandbox-runtime. A [`SandboxPolicy`] is the result for one run, with absolute paths.
-//! Each layer can only narrow it. This crate does no I/O; `skillhost-sandbox` enforces policies.
+//! [`OperatorPolicy::compose`] makes it: the operator's [`SandboxSettings`] may widen the default of a
+//! [`PolicyUse`], every other layer can only narrow the result. This crate
+//! does no I/O; `skillhost-sandbox` enforces policies.
 
 mod address;
+mod checked_list;
+mod composition;
 mod domain;
+mod error;
+mod granting;
 mod isolation;
 mod layer;
 mod limits;
 mod narrowing;
+mod operator_policy;
 mod paths;
 mod policy;
+mod policy_use;
+mod settings;
 
 pub use address::is_public_address;
+pub use composition::{ComposedPolicy, PolicyPermission, PolicySource, SecretPath};
 pub use domain::{DomainPattern, InvalidDomain};
+pub use error::PolicyError;
 pub use isolation::{Guarantee, IsolationLevel, IsolationRequirement};
 pub use layer::{
-    FilesystemLayer, LimitLayer, NetworkLayer, ParsedLayer, PolicyError, PolicyLayer,
-    parse_policy_json,
+    FilesystemLayer, LimitLayer, NetworkLayer, ParsedLayer, PolicyLayer, parse_policy_json,
 };
 pub use limits::ResourceLimits;
 pub use narrowing::PolicyExcess;
+pub use operator_policy::{OperatorPolicy, PolicyRequest, RequestedLayer};
 pub use paths::PolicyRoots;
 pub use policy::{FilesystemPolicy, NetworkPolicy, SandboxPolicy};
+pub use policy_use::PolicyUse;
+pub use settings::{SandboxSettings, deserialize_sandbox, sandbox_schema, serialize_sandbox};

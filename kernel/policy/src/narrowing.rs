@@ -1,7 +1,8 @@
 //! The intersection of a policy with a layer.
 
 use crate::domain::DomainPattern;
-use crate::layer::{LimitLayer, PolicyError, PolicyLayer};
+use crate::error::PolicyError;
+use crate::layer::{LimitLayer, PolicyLayer};
 use crate::limits::ResourceLimits;
 use crate::paths::{PolicyRoots, intersect_paths, unite};
 use crate::policy::SandboxPolicy;

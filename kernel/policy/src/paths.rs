@@ -2,7 +2,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use crate::layer::PolicyError;
+use crate::error::PolicyError;
 
 /// The directories that `~` and `.` name in a layer.
 #[derive(Debug, Clone, Copy)]
@@ -19,33 +19,48 @@ impl PolicyRoots<'_> {
     /// # Errors
     /// [`PolicyError::Path`] for a pattern, an empty path or one with `..`.
     pub(crate) fn resolve(&self, key: &'static str, text: &str) -> Result<PathBuf, PolicyError> {
-        let invalid = |reason| PolicyError::Path { key, path: text.to_owned(), reason };
-        if text.is_empty() || text.contains('\0') {
-            return Err(invalid("it is empty or contains a NUL"));
+        resolve_path(text, self.home, self.work).map_err(|reason| PolicyError::Path {
+            key,
+            path: text.to_owned(),
+            reason,
+        })
+    }
+}
+
+/// Checks a path of a layer before the directories of a run are known.
+///
+/// # Errors
+/// The violated rule.
+pub(crate) fn check_path(text: &str) -> Result<(), &'static str> {
+    resolve_path(text, Path::new("/"), Path::new("/")).map(|_| ())
+}
+
+fn resolve_path(text: &str, home: &Path, work: &Path) -> Result<PathBuf, &'static str> {
+    if text.is_empty() || text.contains('\0') {
+        return Err("it is empty or contains a NUL");
+    }
+    if text.contains(['*', '?', '[']) {
+        return Err("paths are literal; patterns are not supported");
+    }
+    let path = match text.strip_prefix('~') {
+        Some("") => home.to_owned(),
+        Some(rest) => match rest.strip_prefix('/') {
+            Some(below) => home.join(below),
+            None => return Err("only `~/` names a home directory"),
+        },
+        None => work.join(text),
+    };
+    let mut clean = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::ParentDir => return Err("`..` is not allowed"),
+            Component::CurDir => {}
+            other => clean.push(other),
         }
-        if text.contains(['*', '?', '[']) {
-            return Err(invalid("paths are literal; patterns are not supported"));
-        }
-        let path = match text.strip_prefix('~') {
-            Some("") => self.home.to_owned(),
-            Some(rest) => match rest.strip_prefix('/') {
-                Some(below) => self.home.join(below),
-                None => return Err(invalid("only `~/` names a home directory")),
-            },
-            None => self.work.join(text),
-        };
-        let mut clean = PathBuf::new();
-        for component in path.components() {
-            match component {
-                Component::ParentDir => return Err(invalid("`..` is not allowed")),
-                Component::CurDir => {}
-                other => clean.push(other),
-            }
-        }
-        match clean.is_absolute() {
-            true => Ok(clean),
-            false => Err(invalid("it is not absolute")),
-        }
+    }
+    match clean.is_absolute() {
+        true => Ok(clean),
+        false => Err("it is not absolute"),
     }
 }
 

@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use skillhost_payload::OperatorCommand;
+use skillhost_policy::PolicyError;
 
 /// The reason why settings could not be read.
 #[derive(Debug, thiserror::Error)]
@@ -30,6 +31,14 @@ pub enum SettingsError {
         /// The most similar known key, if any.
         nearest: Option<String>,
     },
+    /// The file that `sandbox.policy_file` names is not valid.
+    #[error("policy_file {}: {source}", path.display())]
+    PolicyFile {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        source: PolicyError,
+    },
     /// A variable contains an invalid value.
     #[error("environment: {message}")]
     Environment {
@@ -47,6 +56,9 @@ impl SettingsError {
                 "replace it with a regular file".to_owned()
             }
             Self::Io { .. } => "check that the file may be read".to_owned(),
+            Self::PolicyFile { .. } => {
+                "correct the file, or remove policy_file from the settings".to_owned()
+            }
             Self::Invalid { nearest: Some(key), .. } => format!("did you mean `{key}`?"),
             Self::Invalid { .. } | Self::Environment { .. } => {
                 format!("see the valid keys: {}", OperatorCommand::PrintSettingsSchema)

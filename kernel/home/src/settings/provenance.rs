@@ -49,6 +49,13 @@ impl LoadedSettings {
                 self.add_rows(&[group, key], value, DEFAULT, &mut rows);
             }
         }
+        let sandbox = &self.settings.sandbox;
+        if sandbox.is_off {
+            self.add_rows(&["sandbox"], &Value::from("off"), DEFAULT, &mut rows);
+        }
+        for (key, value) in sandbox.rows() {
+            self.add_rows(&["sandbox", key], &value, DEFAULT, &mut rows);
+        }
         for (path, value) in self.settings.models.rows() {
             let path: Vec<_> = path.iter().map(String::as_str).collect();
             self.add_rows(&path, &value, DEFAULT, &mut rows);

@@ -314,6 +314,7 @@ fn schemas_match_documentation() {
         "mcp",
         "models",
         "processes",
+        "sandbox",
         "supervisor",
         "workspaces",
     ];

@@ -80,7 +80,14 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("skillhost-sdk", &["skillhost-contract", "skillhost-payload"]),
     (
         "skillhost-home",
-        &["skillhost-files", "skillhost-manifest", "skillhost-payload", "skillhost-sandbox"],
+        &[
+            "skillhost-files",
+            "skillhost-manifest",
+            "skillhost-payload",
+            // The settings contain what foreign code may do.
+            "skillhost-policy",
+            "skillhost-sandbox",
+        ],
     ),
     (
         "skillhost-conversation",

@@ -1,0 +1,91 @@
+//! The operator's statements on foreign code: the settings, and the policy file that they name.
+
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+use skillhost_files::{LinkPolicy, read_limited, read_limited_below};
+use skillhost_policy::{
+    OperatorPolicy, PolicyError, SandboxSettings, SecretPath, parse_policy_json,
+};
+
+use crate::home::Home;
+use crate::settings::{Settings, SettingsError};
+
+#[cfg(test)]
+mod tests;
+
+/// The largest policy file that is read, in bytes.
+const POLICY_FILE_LIMIT: u64 = 256 * 1024;
+
+/// The names in the user's home directory that stay hidden unless a policy lists exactly their path.
+const SECRET_NAMES: [&str; 6] = [".ssh", ".gnupg", ".aws", ".kube", ".docker", ".netrc"];
+
+/// The names in the kernel's home that stay hidden unless a policy lists exactly their path.
+const PRIVATE_NAMES: [&str; 2] = ["sandbox/data", ".env"];
+
+/// Reads the operator's statements of a home. Called before each run, so that changed settings are in
+/// force for the next one.
+///
+/// # Errors
+/// [`SettingsError`] if the settings or their policy file are not valid. Nothing may run then.
+pub fn load_operator_policy(home: &Home) -> Result<OperatorPolicy, SettingsError> {
+    let settings = Settings::load_home(home)?.settings.sandbox;
+    // Without `HOME`, `~` must not name a directory that exists.
+    let user_home = std::env::var_os("HOME").filter(|home| !home.is_empty());
+    let user_home = user_home.map_or_else(|| PathBuf::from("/nonexistent"), PathBuf::from);
+    read_policy(settings, home, &user_home)
+}
+
+fn read_policy(
+    settings: SandboxSettings,
+    home: &Home,
+    user_home: &Path,
+) -> Result<OperatorPolicy, SettingsError> {
+    // Paths of a policy must not lead through links.
+    let canonical = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let (user_home, kernel_home) = (canonical(user_home), canonical(home.root()));
+    let below = SECRET_NAMES.iter().map(|name| user_home.join(name));
+    let secrets = below
+        .chain(PRIVATE_NAMES.iter().map(|name| kernel_home.join(name)))
+        .map(|path| SecretPath { exists: path.symlink_metadata().is_ok(), path })
+        .collect();
+    let mut operator = OperatorPolicy { settings, user_home, secrets, ..OperatorPolicy::default() };
+    if let Some(name) = &operator.settings.policy_file {
+        let path = locate_policy_file(name, home, &operator.user_home);
+        let bytes = read_policy_file(name, &path, home)
+            .map_err(|source| SettingsError::Io { path: path.clone(), source })?;
+        let invalid = |source| SettingsError::PolicyFile { path: path.clone(), source };
+        let text = String::from_utf8(bytes).map_err(|_| {
+            invalid(PolicyError::Shape { reason: "it is not UTF-8 text".to_owned() })
+        })?;
+        let parsed = parse_policy_json(&text).map_err(invalid)?;
+        let path = path.display();
+        let ignored = parsed.ignored.into_iter();
+        operator.notes = ignored
+            .map(|key| format!("{path}: `{key}` of sandbox-runtime has no effect here"))
+            .collect();
+        operator.file_layer = Some(parsed.layer);
+    }
+    Ok(operator)
+}
+
+fn locate_policy_file(name: &Path, home: &Home, user_home: &Path) -> PathBuf {
+    match name.strip_prefix("~") {
+        Ok(below) => user_home.join(below),
+        Err(_) => home.root().join(name),
+    }
+}
+
+fn read_policy_file(name: &Path, path: &Path, home: &Home) -> io::Result<Vec<u8>> {
+    if !home.is_untrusted() {
+        return read_limited(path, POLICY_FILE_LIMIT, LinkPolicy::Follow);
+    }
+    let is_plain = name.components().all(|part| matches!(part, Component::Normal(_)));
+    match name.to_str().filter(|name| is_plain && !name.starts_with('~')) {
+        Some(name) => read_limited_below(home.root(), name, POLICY_FILE_LIMIT),
+        None => {
+            let message = "the file is outside of the home, which is not trusted";
+            Err(io::Error::new(io::ErrorKind::InvalidInput, message))
+        }
+    }
+}
