@@ -6,6 +6,8 @@
 use std::ffi::OsString;
 use std::ops::Range;
 
+use skill_format::TOOL_JSON;
+
 use crate::signature::FileSignature;
 
 #[cfg(any(not(unix), test))]
@@ -64,6 +66,8 @@ pub(crate) struct DirectoryListing {
     pub(crate) not_utf8: Vec<OsString>,
     /// The first name, in order, that is SKILL.md in some spelling.
     pub(crate) skill_file: Option<Box<str>>,
+    /// `true` if there is a `tool.json`.
+    pub(crate) tool_manifest: bool,
 }
 
 impl DirectoryListing {
@@ -73,6 +77,7 @@ impl DirectoryListing {
         if name.eq_ignore_ascii_case("skill.md") && self.skill_file.as_deref().is_none_or(first) {
             self.skill_file = Some(name.into());
         }
+        self.tool_manifest |= name == TOOL_JSON;
         if matches!(kind, FileKind::Directory | FileKind::Symlink | FileKind::Unknown) {
             let start = self.names.len() as u32;
             self.names.push_str(name);

@@ -1,14 +1,16 @@
-//! The `skill.yaml` of a skill's directory.
+//! The `skill.yaml` and the `tool.json` of a skill's directory.
 
 use std::io::{self, Read as _};
 use std::path::Path;
 
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
-use skill_format::{SKILL_YAML, SKILL_YAML_LIMIT};
+use skill_format::{SKILL_YAML, SKILL_YAML_LIMIT, TOOL_JSON, TOOL_JSON_LIMIT};
 use skillhost_files::jail::{self, JailError, RelPath};
 
-/// The reason why an existing `skill.yaml` was not read.
+const _: () = assert!(TOOL_JSON_LIMIT == SKILL_YAML_LIMIT, "the errors name one limit for both");
+
+/// The reason why an existing `skill.yaml` or `tool.json` was not read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SkillYamlError {
@@ -42,7 +44,19 @@ pub fn read_skill_yaml(dir: &Path) -> Result<Option<String>, SkillYamlError> {
 /// # Errors
 /// Fails as [`read_skill_yaml`] does.
 pub fn read_skill_yaml_in(dir: &Dir) -> Result<Option<String>, SkillYamlError> {
-    let Ok(path) = RelPath::new(SKILL_YAML) else { return Ok(None) };
+    read_small_text(dir, SKILL_YAML)
+}
+
+/// Reads the `tool.json` in an open directory; returns `None` if there is no such file.
+///
+/// # Errors
+/// Fails as [`read_skill_yaml`] does.
+pub(crate) fn read_tool_json(dir: &Dir) -> Result<Option<String>, SkillYamlError> {
+    read_small_text(dir, TOOL_JSON)
+}
+
+fn read_small_text(dir: &Dir, name: &str) -> Result<Option<String>, SkillYamlError> {
+    let Ok(path) = RelPath::new(name) else { return Ok(None) };
     let file = match jail::open_file(dir, &path) {
         Ok((file, _)) => file,
         Err(JailError::NotFound) => return Ok(None),

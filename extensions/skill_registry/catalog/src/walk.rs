@@ -10,6 +10,7 @@ use std::sync::Arc;
 use crate::disk::{DirectoryListing, FileKind, RootDir};
 use crate::entry::{ScanEntry, ScannedDirectory, find_directory};
 use crate::problem::{PartialReason, ProblemDraft, ScanProblem};
+use crate::programs::{ADD_SKILL_MD, NO_SKILL_MD, declares_skill};
 use crate::roots::{LinkResolution, nested_roots, resolve_link};
 use crate::signature::FileSignature;
 
@@ -124,6 +125,7 @@ impl RootScanner<'_> {
             complete: true,
             entries: Vec::new(),
         };
+        self.warn_of_tool_manifest(index, &pending.rel, listing);
         let mut rel = String::new();
         for (name, kind) in listing.iter() {
             rel.clear();
@@ -178,6 +180,22 @@ impl RootScanner<'_> {
         found.entries.shrink_to_fit();
         self.walked.containers.push(found);
         below
+    }
+
+    /// Reports a directory that only its `tool.json` declares to be a skill.
+    fn warn_of_tool_manifest(&mut self, index: usize, rel: &str, listing: &DirectoryListing) {
+        if !listing.tool_manifest {
+            return;
+        }
+        let path = self.setting.roots[index].root.path.join(rel);
+        if declares_skill(&path) {
+            let finding = ProblemDraft::error(
+                "structure.missingSkillMd",
+                NO_SKILL_MD.to_owned(),
+                ADD_SKILL_MD,
+            );
+            self.walked.problems.push(ScanProblem::for_path(path, None, true, finding));
+        }
     }
 
     /// Returns whether no more directories are listed; records the limit when it is reached.

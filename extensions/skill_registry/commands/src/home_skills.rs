@@ -22,8 +22,8 @@ use skillhost_terminal::{
     ignore_broken_pipe, resolve_id, sanitize, wrap_line,
 };
 
-use super::declared;
 use super::wording::registry_error;
+use super::{declared, programs};
 use crate::arguments::SkillRoots;
 
 /// The extension whose configuration names the skill roots.
@@ -350,6 +350,7 @@ fn show_skill(
         .filter(|problem| problem.path.starts_with(skill.dir()))
         .collect();
     let declared = declared::read_declarations(store, skill)?;
+    let programs = programs::find_programs(skill);
     let standing = standing.get(skill.id());
     let winner =
         snapshot.get(skill.id().as_str()).is_some_and(|winner| winner.dir() == skill.dir());
@@ -360,6 +361,9 @@ fn show_skill(
         // Most skills have no declarations.
         if !declared.is_empty() {
             object["extended"] = json!(declared);
+        }
+        if let Some(programs) = programs::to_json(skill, &programs) {
+            object["tools"] = programs;
         }
         if let Some(standing) = standing {
             object["standing"] = json!(standing);
@@ -410,7 +414,9 @@ fn show_skill(
             print_field(output, label, &values.join(", "))?;
         }
     }
-    for (label, text) in declared::lines(&declared) {
+    for (label, text) in
+        declared::lines(&declared).into_iter().chain(programs::lines(skill, &programs))
+    {
         print_field(output, label, &text)?;
     }
     for resource in read["resources"].as_array().into_iter().flatten() {

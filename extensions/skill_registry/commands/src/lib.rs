@@ -23,6 +23,7 @@ mod lsp;
 mod new;
 mod page;
 mod policy_run;
+mod programs;
 mod proposals;
 mod prune;
 mod rebase;

@@ -83,15 +83,13 @@ fn lint_skills(
             let input = input(skill, &files);
             let subject = SkillDocument::new(&input, current.rules.options().profile);
             let (mut findings, mut suppressed) = check(&current, skill, &subject);
-            let mut sidecar = check_sidecar(&current, skill, &mut suppressed);
+            let mut sidecars = check_sidecars(&current, skill, &mut suppressed);
             if report.is_per_skill() {
-                findings.extend(sidecar.take().into_iter().flat_map(SidecarReport::into_findings));
+                findings.extend(sidecars.drain(..).flat_map(SidecarReport::into_findings));
             }
             if let Some(kept) = &mut kept {
                 kept.add_skill(skill.path(), findings.clone(), files.bytes.clone());
-                if let Some(sidecar) = &sidecar {
-                    kept.add_sidecar(&skill.dir, sidecar.clone());
-                }
+                sidecars.iter().for_each(|sidecar| kept.add_sidecar(sidecar.clone()));
             }
             let properties = report.properties(&subject)?;
             let checked = CheckedSkill {
@@ -108,12 +106,7 @@ fn lint_skills(
                 return catalog.buffer_skill(&checked);
             }
             report.add_skill(&checked)?;
-            match sidecar {
-                Some(sidecar) => {
-                    report.add_findings(&sidecar.as_checked_skill(&skill.dir), checked.is_valid())
-                }
-                None => Ok(()),
-            }
+            report.add_sidecars(&sidecars, &skill.dir, checked.is_valid())
         }
     })?;
     let late = catalog.report_all(&mut report)?;
@@ -161,16 +154,19 @@ fn check(
     (findings, suppressed)
 }
 
-/// Checks the `skill.yaml` of a skill; findings that the policy ignores join the suppressed ones.
-fn check_sidecar(
+/// Checks the files next to a SKILL.md; findings that the policy ignores join the suppressed ones.
+fn check_sidecars(
     current: &ScopedRules,
     skill: &FoundSkill,
     suppressed: &mut Vec<SuppressedFinding>,
-) -> Option<SidecarReport> {
-    let mut sidecar = SidecarReport::check(&skill.dir, &skill.dir_name, &current.rules)?;
-    let findings = sidecar.findings_mut();
-    suppressed.extend(current.scope.split_findings(&skill.dir, &skill.file_name, findings));
-    (!findings.is_empty()).then_some(sidecar)
+) -> Vec<SidecarReport> {
+    let mut sidecars = SidecarReport::check_all(&skill.dir, &skill.dir_name, &current.rules);
+    for sidecar in &mut sidecars {
+        let findings = sidecar.findings_mut();
+        suppressed.extend(current.scope.split_findings(&skill.dir, &skill.file_name, findings));
+    }
+    sidecars.retain_mut(|sidecar| !sidecar.findings_mut().is_empty());
+    sidecars
 }
 
 /// Reports the entries of policies that ignored nothing, at their place in the policy.

@@ -28,7 +28,7 @@ macro_rules! file {
     };
 }
 
-const TEMPLATES: [SkillTemplate; 4] = [
+const TEMPLATES: [SkillTemplate; 6] = [
     SkillTemplate {
         name: "minimal",
         summary: "instructions alone",
@@ -51,6 +51,24 @@ const TEMPLATES: [SkillTemplate; 4] = [
             file!("reference", "SKILL.md"),
             file!("reference", "references/terms.md"),
             file!("reference", "references/tasks.md"),
+        ],
+    },
+    SkillTemplate {
+        name: "handler",
+        summary: "a tool in JavaScript",
+        files: &[
+            file!("handler", "SKILL.md"),
+            file!("handler", "tool.json"),
+            file!("handler", "index.mjs"),
+        ],
+    },
+    SkillTemplate {
+        name: "handler-python",
+        summary: "a tool in Python",
+        files: &[
+            file!("handler-python", "SKILL.md"),
+            file!("handler-python", "tool.json"),
+            file!("handler-python", "index.py"),
         ],
     },
 ];

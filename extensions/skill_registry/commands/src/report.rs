@@ -12,6 +12,7 @@ mod writer;
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
+use std::path::Path;
 
 use serde_json::value::{RawValue, to_raw_value};
 use skill_catalog::{FoundProblem, ProblemKind};
@@ -84,6 +85,22 @@ impl FindingsReport {
     ) -> Result<(), CliError> {
         self.summary.valid -= usize::from(was_valid && !checked.is_valid());
         self.add(checked)
+    }
+
+    /// Adds the findings about the files next to the SKILL.md of a skill that was added before.
+    pub(super) fn add_sidecars(
+        &mut self,
+        sidecars: &[SidecarReport],
+        dir: &Path,
+        mut was_valid: bool,
+    ) -> Result<(), CliError> {
+        for sidecar in sidecars {
+            let checked = sidecar.as_checked_skill(dir);
+            self.add_findings(&checked, was_valid)?;
+            // Counted once as not valid.
+            was_valid &= checked.is_valid();
+        }
+        Ok(())
     }
 
     fn add(&mut self, checked: &CheckedSkill<'_>) -> Result<(), CliError> {

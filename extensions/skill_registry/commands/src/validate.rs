@@ -28,9 +28,9 @@ pub(super) fn cmd_skill_validate(session: &CliContext, args: &ValidateArgs) -> C
             let rules = &policies.current().rules;
             let subject = SkillDocument::new(&input, rules.options().profile);
             let mut findings = rules.check(&subject).findings;
-            let mut sidecar = SidecarReport::check(&skill.dir, &skill.dir_name, rules);
+            let mut sidecars = SidecarReport::check_all(&skill.dir, &skill.dir_name, rules);
             if report.is_per_skill() {
-                findings.extend(sidecar.take().into_iter().flat_map(SidecarReport::into_findings));
+                findings.extend(sidecars.drain(..).flat_map(SidecarReport::into_findings));
             }
             let properties = report.properties(&subject)?;
             let checked = CheckedSkill {
@@ -43,12 +43,7 @@ pub(super) fn cmd_skill_validate(session: &CliContext, args: &ValidateArgs) -> C
                 fix: FixRecord::NONE,
             };
             report.add_skill(&checked)?;
-            match sidecar {
-                Some(sidecar) => {
-                    report.add_findings(&sidecar.as_checked_skill(&skill.dir), checked.is_valid())
-                }
-                None => Ok(()),
-            }
+            report.add_sidecars(&sidecars, &skill.dir, checked.is_valid())
         }
     })?;
     let summary = report.finish_with_excluded(policies.excluded())?;

@@ -33,6 +33,7 @@ mod diagnostic;
 mod digest;
 mod id;
 mod input;
+mod programs;
 mod render;
 mod skill;
 mod split;
@@ -44,6 +45,10 @@ pub use diagnostic::{Diagnostic, Severity};
 pub use digest::{Digest, DigestError};
 pub use id::{SkillId, SkillIdError};
 pub use input::{EntryKind, FileEntry, SKILL_YAML, SKILL_YAML_LIMIT, SkillInput};
+pub use programs::{
+    DiscoveredPrograms, ParsedToolManifest, ProgramFile, ProgramFiles, TOOL_JSON, TOOL_JSON_LIMIT,
+    ToolKind, ToolManifest,
+};
 pub use render::{
     CatalogItem, LARGE_SKILL, PromptSkill, RenderReport, RenderedCatalog, RenderedSelection,
     ResourceKind, ResourceLine, SessionLines, SkillInstructions, SkillSelection, mime_type,

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::found::{FoundItem, FoundProblem, ProblemKind, to_found_item};
 use crate::disk::{FileKind, RootDir};
+use crate::programs::{ADD_SKILL_MD, NO_SKILL_MD, declares_skill};
 
 /// The limit on the listed directories.
 const MAX_DIRECTORIES: usize = 500_000;
@@ -135,6 +136,16 @@ impl SkillWalker<'_> {
                     each(FoundItem::Problem(open_problem(&self.display_path(&rel), &error)))
                 }
             };
+        }
+        if listing.tool_manifest && declares_skill(&self.display_path(&at.rel)) {
+            self.found += 1;
+            each(FoundItem::Problem(FoundProblem {
+                path: self.display_path(&at.rel),
+                kind: ProblemKind::NoSkill,
+                rule: "structure.missingSkillMd",
+                message: NO_SKILL_MD.to_owned(),
+                help: ADD_SKILL_MD,
+            }))?;
         }
         for name in &listing.not_utf8 {
             let path = self.display_path(&at.rel).join(name);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use skill_catalog::FoundProblem;
-use skill_format::{Diagnostic, SKILL_YAML};
+use skill_format::Diagnostic;
 use skill_rules::Finding;
 
 use super::super::report::SidecarReport;
@@ -27,9 +27,9 @@ impl FileFindings {
         self.files.insert(path, (findings, bytes));
     }
 
-    /// Adds the `skill.yaml` of a skill.
-    pub(super) fn add_sidecar(&mut self, dir: &Path, sidecar: SidecarReport) {
-        self.add(dir.join(SKILL_YAML), sidecar.into_findings());
+    /// Adds a file next to a SKILL.md.
+    pub(super) fn add_sidecar(&mut self, sidecar: SidecarReport) {
+        self.add(sidecar.path().to_owned(), sidecar.into_findings());
     }
 
     /// Adds findings that depend on all skills of the run.

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use skill_catalog::{FileSignature, FoundSkill};
-use skill_format::{Diagnostic, FileEntry, SKILL_YAML};
+use skill_format::{Diagnostic, FileEntry, SKILL_YAML, TOOL_JSON};
 use skill_rules::{Finding, Profile, SkillDocument};
 use skillhost_terminal::{CliContext, CliError, CommandResult, display_safe, exit};
 use tokio::signal::unix::{SignalKind, signal};
@@ -19,7 +19,7 @@ use super::super::policy_run::PolicyRun;
 use super::super::report::{CheckedSkill, FindingsReport, FixRecord};
 use super::catalog::CrossSkillLinter;
 use super::file_findings::FileFindings;
-use super::{check, check_sidecar, input, lint_skills, start_policies};
+use super::{check, check_sidecars, input, lint_skills, start_policies};
 use crate::arguments::{LintArgs, ReportFormat};
 
 /// The time between two comparisons.
@@ -36,7 +36,7 @@ struct WatchedState {
 }
 
 /// The stamps of a skill: of its SKILL.md, of its `skill.yaml` and of the list of its files.
-type SkillStamp = (PathBuf, FileSignature, Option<std::time::SystemTime>, Vec<FileEntry>);
+type SkillStamp = (PathBuf, FileSignature, [Option<std::time::SystemTime>; 2], Vec<FileEntry>);
 
 /// Checks skills until Ctrl-C, and prints first all findings, then the changes.
 pub(super) fn watch_skills(
@@ -93,8 +93,10 @@ impl BatchFilter for StampCollector<'_> {
     fn choose(&self, skill: &FoundSkill) -> Option<bool> {
         if let Some(with_files) = self.policies.choose(skill) {
             let files = with_files.then(|| skill.list_files().ok()).flatten().unwrap_or_default();
-            let sidecar = std::fs::metadata(skill.dir.join(SKILL_YAML));
-            let written = sidecar.and_then(|metadata| metadata.modified()).ok();
+            let written = [SKILL_YAML, TOOL_JSON].map(|name| {
+                let sidecar = std::fs::metadata(skill.dir.join(name));
+                sidecar.and_then(|metadata| metadata.modified()).ok()
+            });
             self.stamps.borrow_mut().push((skill.dir.clone(), skill.signature(), written, files));
         }
         None
@@ -134,9 +136,9 @@ fn check_all(session: &CliContext, args: &LintArgs) -> Result<FileFindings, CliE
                 let input = input(skill, &files);
                 let subject = SkillDocument::new(&input, current.rules.options().profile);
                 let (findings, mut suppressed) = check(&current, skill, &subject);
-                if let Some(sidecar) = check_sidecar(&current, skill, &mut suppressed) {
-                    all.add_sidecar(&skill.dir, sidecar);
-                }
+                check_sidecars(&current, skill, &mut suppressed)
+                    .into_iter()
+                    .for_each(|sidecar| all.add_sidecar(sidecar));
                 let path = skill.path();
                 let checked = CheckedSkill {
                     path: &path,

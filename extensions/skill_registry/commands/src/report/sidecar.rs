@@ -1,24 +1,31 @@
-//! The findings in the `skill.yaml` next to a SKILL.md.
+//! The findings in the `skill.yaml` and the `tool.json` next to a SKILL.md.
 
 use std::path::{Path, PathBuf};
 
-use skill_catalog::{SkillYamlError, read_skill_yaml};
-use skill_format::{Diagnostic, SKILL_YAML};
+use skill_catalog::{SkillProgramFiles, SkillYamlError, read_skill_yaml};
+use skill_format::{Diagnostic, SKILL_YAML, TOOL_JSON};
 use skill_rules::{Finding, RuleSet};
 
 use super::{CheckedSkill, FixRecord};
 
-/// A `skill.yaml` and its findings.
+/// A file next to a SKILL.md and its findings.
 #[derive(Clone)]
 pub(in super::super) struct SidecarReport {
+    name: &'static str,
     path: PathBuf,
     text: String,
     findings: Vec<Finding>,
 }
 
 impl SidecarReport {
-    /// Checks the `skill.yaml` of a skill; returns `None` if it is missing or has no findings.
-    pub(in super::super) fn check(dir: &Path, id: &str, rules: &RuleSet) -> Option<Self> {
+    /// Checks the files next to a SKILL.md; returns those with findings.
+    pub(in super::super) fn check_all(dir: &Path, id: &str, rules: &RuleSet) -> Vec<Self> {
+        let reports =
+            [Self::check_skill_yaml(dir, id, rules), Self::check_programs(dir, id, rules)];
+        reports.into_iter().flatten().collect()
+    }
+
+    fn check_skill_yaml(dir: &Path, id: &str, rules: &RuleSet) -> Option<Self> {
         if !rules.needs_skill_yaml() {
             return None;
         }
@@ -30,8 +37,25 @@ impl SidecarReport {
             }
             Err(error) => (String::new(), vec![unreadable_finding(&error)]),
         };
-        let path = dir.join(SKILL_YAML);
-        (!findings.is_empty()).then_some(Self { path, text, findings })
+        Self::new(dir, SKILL_YAML, text, findings)
+    }
+
+    /// Checks the `tool.json` and the programs of a skill.
+    fn check_programs(dir: &Path, id: &str, rules: &RuleSet) -> Option<Self> {
+        // A directory that cannot be listed has a finding of its own.
+        let SkillProgramFiles { tool_json, found } = SkillProgramFiles::find(dir, id).ok()?;
+        let findings = rules.check_programs(&found.findings);
+        Self::new(dir, TOOL_JSON, tool_json.unwrap_or_default(), findings)
+    }
+
+    fn new(dir: &Path, name: &'static str, text: String, findings: Vec<Finding>) -> Option<Self> {
+        let path = dir.join(name);
+        (!findings.is_empty()).then_some(Self { name, path, text, findings })
+    }
+
+    /// Returns the path of the file.
+    pub(in super::super) fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Returns the findings, to remove some of them.
@@ -55,13 +79,14 @@ impl SidecarReport {
     /// Returns the findings as those of the skill, for formats with one entry per skill: the
     /// position is in the message, because lines and columns refer to the SKILL.md.
     pub(in super::super) fn into_findings(self) -> impl Iterator<Item = Finding> {
-        self.findings.into_iter().map(|Finding { diagnostic, edits }| {
+        let name = self.name;
+        self.findings.into_iter().map(move |Finding { diagnostic, edits }| {
             let place = match (diagnostic.line, diagnostic.column) {
                 (0, _) => String::new(),
                 (line, 0) => format!(":{line}"),
                 (line, column) => format!(":{line}:{column}"),
             };
-            let message = format!("{SKILL_YAML}{place}: {}", diagnostic.message);
+            let message = format!("{name}{place}: {}", diagnostic.message);
             let diagnostic = Diagnostic { line: 0, column: 0, message, ..diagnostic };
             Finding { diagnostic, edits }
         })

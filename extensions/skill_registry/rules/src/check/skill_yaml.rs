@@ -1,4 +1,4 @@
-//! Checks the `skill.yaml` next to a SKILL.md.
+//! Checks the `skill.yaml` and the `tool.json` next to a SKILL.md.
 
 use skill_compat::extended::ParsedExtendedSpec;
 use skill_format::{Diagnostic, Severity};
@@ -52,6 +52,19 @@ impl RuleSet {
         // Reading groups findings by section; the report is in file order.
         findings.sort_by_key(|found| (found.diagnostic.line, found.diagnostic.column));
         CheckReport { findings, ..CheckReport::default() }
+    }
+
+    /// Returns the findings in a `tool.json` with the levels of the rules. A note stays a note.
+    #[must_use]
+    pub fn check_programs(&self, found: &[Diagnostic]) -> Vec<Finding> {
+        let findings = found.iter().filter_map(|found| {
+            let severity = self.severity(found.rule)?;
+            // Severities are ordered from error to note.
+            let severity = if found.severity == Severity::Note { Severity::Note } else { severity };
+            let diagnostic = Diagnostic { severity, ..found.clone() };
+            Some(Finding { diagnostic, edits: Vec::new() })
+        });
+        findings.collect()
     }
 }
 

@@ -19,7 +19,7 @@ const LOADING: Rule = Rule {
 const READING: Rule = Rule { check: RuleCheck::Reading, ..LOADING };
 
 /// The rules, sorted by id.
-pub(super) static RULES: [Rule; 37] = [
+pub(super) static RULES: [Rule; 41] = [
     Rule {
         id: "allowed-tools.format",
         summary: "`allowed-tools` cannot be read",
@@ -333,6 +333,46 @@ pub(super) static RULES: [Rule; 37] = [
         summary: "a path does not exist",
         levels: ProfileLevels::uniform(RuleLevel::Error),
         docs: include_str!("../../docs/path_not_found.md"),
+        ..READING
+    },
+    Rule {
+        id: "programs.ambiguous",
+        summary: "two files are the same program of a skill",
+        levels: ProfileLevels {
+            reference: RuleLevel::Off,
+            ..ProfileLevels::uniform(RuleLevel::Error)
+        },
+        docs: include_str!("../../docs/programs_ambiguous.md"),
+        ..READING
+    },
+    Rule {
+        id: "programs.ignored",
+        summary: "a part of `tool.json` has no effect",
+        levels: ProfileLevels {
+            reference: RuleLevel::Off,
+            ..ProfileLevels::uniform(RuleLevel::Warning)
+        },
+        docs: include_str!("../../docs/programs_ignored.md"),
+        ..READING
+    },
+    Rule {
+        id: "programs.invalid",
+        summary: "`tool.json` or a program that it names is not valid",
+        levels: ProfileLevels {
+            reference: RuleLevel::Off,
+            ..ProfileLevels::uniform(RuleLevel::Error)
+        },
+        docs: include_str!("../../docs/programs_invalid.md"),
+        ..READING
+    },
+    Rule {
+        id: "programs.unsupported",
+        summary: "`tool.json` declares a kind of tools that is not a skill",
+        levels: ProfileLevels {
+            reference: RuleLevel::Off,
+            ..ProfileLevels::uniform(RuleLevel::Error)
+        },
+        docs: include_str!("../../docs/programs_unsupported.md"),
         ..READING
     },
     Rule {
