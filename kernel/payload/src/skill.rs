@@ -177,6 +177,9 @@ pub struct SkillProgram {
     pub output_schema: Option<Value>,
     /// The digest of the skill's directory, `sha256:<hexadecimal>`.
     pub tree_digest: String,
+    /// The text of SKILL.md below the frontmatter; only in the list of one skill.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub instructions: String,
 }
 
 /// The kind of a skill's programs.

@@ -21,7 +21,7 @@ use skill_service::{
 use skillhost_sdk::prelude::*;
 use skillhost_sdk::{
     ActiveSkill, PublishedBody, PublishedDetails, PublishedEntry, PublishedPrompt, PublishedSkills,
-    ReviewDecision, ReviewOffer, SkillTree, tokio,
+    ReviewDecision, ReviewOffer, SkillProgram, SkillTree, tokio,
 };
 
 use crate::bridge::{log_messages, run_blocking, to_extension_error};
@@ -146,6 +146,19 @@ impl SkillProvider for SkillRegistry {
         made.map_err(to_extension_error)
     }
 
+    async fn list_programs(
+        &self,
+        cx: &CallContext,
+        skill_id: Option<&str>,
+    ) -> Result<Vec<SkillProgram>> {
+        let (programs, who) = (&self.registry.programs, audience_of(cx));
+        let listed = run_blocking(|| match skill_id {
+            Some(id) => programs.list_skill(who, id),
+            None => Ok(programs.list(who)),
+        });
+        listed.map_err(to_extension_error)
+    }
+
     async fn skill_created(&self, cx: &CallContext, skill_id: &str) -> Result<()> {
         run_blocking(|| self.registry.record_created_skill(cx, skill_id))?;
         // The index must contain the change before the event lets another call rely on it.
@@ -211,7 +224,8 @@ impl SkillProvider for SkillRegistry {
         if self.generation_file.has_changed() {
             self.watch.poll().await?;
         }
-        Ok(self.registry.store.snapshot().generation())
+        // Both grow, so their sum changes with either.
+        Ok(self.registry.store.snapshot().generation() + self.registry.programs.revision())
     }
 }
 

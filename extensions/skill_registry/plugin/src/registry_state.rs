@@ -9,8 +9,8 @@ use skill_ledger::{
     ActivationLog, Ledger, LedgerError, LedgerOutcome, LedgerSync, SkillAccess, SkillActivation,
 };
 use skill_service::{
-    LogMessage, ProposalReviewer, RegistryConfig, SkillFinder, apply_decision, audience_of,
-    author_of, load_offer, propose_skill_update, to_ledger_events,
+    LogMessage, ProgramIndex, ProposalReviewer, RegistryConfig, SkillFinder, apply_decision,
+    audience_of, author_of, load_offer, propose_skill_update, to_ledger_events,
 };
 use skillhost_sdk::prelude::*;
 use skillhost_sdk::tokio::select;
@@ -31,6 +31,7 @@ pub(crate) struct RegistryState {
     pub(crate) cx: ExtensionContext,
     pub(crate) store: Arc<Store>,
     pub(crate) finder: Arc<SkillFinder>,
+    pub(crate) programs: ProgramIndex,
     pub(crate) ledger: Ledger,
     pub(crate) keeper: LedgerSync,
     log: ActivationLog,
@@ -57,7 +58,20 @@ impl RegistryState {
         let finder = Arc::new(SkillFinder::new(config, &store, &ledger));
         let (keeper, log, full) = (LedgerSync::new(&ledger), Default::default(), Notify::new());
         let (reviewing, unsent) = (Mutex::default(), Mutex::default());
-        Ok(Self { cx, store, finder, ledger, keeper, log, reviewer, reviewing, unsent, full })
+        let programs = ProgramIndex::new(Arc::clone(&store));
+        Ok(Self {
+            cx,
+            store,
+            finder,
+            programs,
+            ledger,
+            keeper,
+            log,
+            reviewer,
+            reviewing,
+            unsent,
+            full,
+        })
     }
 
     /// Records a proposal and publishes its event.

@@ -71,6 +71,7 @@ impl SkillWatcher {
             let report = poll(&self.registry.store);
             let fully = report.changed || report.full_pass;
             let kept = self.registry.keeper.sync(&self.registry.store, &report.events, fully);
+            self.registry.programs.refresh();
             (report, kept)
         });
         if report.changed || report.full_pass {

@@ -29,6 +29,7 @@ mod config;
 mod events;
 mod finder;
 mod log_messages;
+mod program_index;
 mod publish;
 mod reviewing;
 mod search;
@@ -40,6 +41,7 @@ pub use config::{RegistryConfig, SearchEmbeddings};
 pub use events::{to_ledger_events, to_skill_events};
 pub use finder::SkillFinder;
 pub use log_messages::{ChangeLog, LogMessage};
+pub use program_index::ProgramIndex;
 pub use publish::{
     ManifestFile, PublishedEntries, SkillDetailsBatch, SkillEntry, SkillPublication,
     SkillPublisher, UriTarget, explain_unlisted, locate_uri, published_directory, read_published,

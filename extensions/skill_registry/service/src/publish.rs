@@ -36,7 +36,7 @@ pub use uri::{UriTarget, locate_uri};
 
 use entry::{CachedEntry, CachedFile};
 use limits::{MAX_BYTES, MAX_FILES};
-use listed::{FileListing, ListedFile};
+pub(crate) use listed::{FileListing, ListedFile};
 
 /// A builder of entries that caches the digests of unchanged files.
 #[derive(Debug, Default)]

@@ -23,18 +23,18 @@ pub(super) const SKILL_MD: &str = "SKILL.md";
 pub(super) const HIDDEN: [&str; 2] = [".git", "node_modules"];
 
 /// A file that can be published.
-#[derive(Clone, Debug)]
-pub(super) struct ListedFile {
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ListedFile {
     /// The path as it is published.
-    pub(super) path: String,
-    pub(super) signature: FileSignature,
+    pub(crate) path: String,
+    pub(crate) signature: FileSignature,
 }
 
 /// The files of a skill.
 #[derive(Debug, Default)]
-pub(super) struct FileListing {
+pub(crate) struct FileListing {
     /// SKILL.md first, then by path.
-    pub(super) files: Vec<ListedFile>,
+    pub(crate) files: Vec<ListedFile>,
     /// `true` if a limit cut the list.
     pub(super) cut: bool,
     seen: usize,
@@ -42,7 +42,7 @@ pub(super) struct FileListing {
 
 impl FileListing {
     /// Lists the publishable files of a skill whose own file has a name.
-    pub(super) fn list(dir: &Dir, own: SkillFile) -> io::Result<Self> {
+    pub(crate) fn list(dir: &Dir, own: SkillFile) -> io::Result<Self> {
         let mut listing = Self::default();
         listing.enter(dir, "", 0)?;
         if own == SkillFile::Lower {
