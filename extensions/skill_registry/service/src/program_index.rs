@@ -32,14 +32,14 @@ pub struct ProgramIndex {
 
 #[derive(Debug, Default)]
 struct IndexState {
-    skills: HashMap<String, IndexedSkill>,
+    skills: HashMap<String, IndexedPrograms>,
     /// The number of changes.
     revision: u64,
 }
 
 /// The programs of a skill and the stamps of its files.
 #[derive(Debug)]
-struct IndexedSkill {
+struct IndexedPrograms {
     /// The time of the last change of the directory; `None` if it has to be examined again.
     stamp: Option<SystemTime>,
     /// Its files, if a change of one of them may change the programs.
@@ -49,7 +49,7 @@ struct IndexedSkill {
     digest: Option<String>,
 }
 
-impl IndexedSkill {
+impl IndexedPrograms {
     /// Returns whether the skill is offered as a tool without being named.
     fn is_offered(&self) -> bool {
         let declared = self.found.manifest.as_ref().is_some_and(|manifest| manifest.enabled);
@@ -121,15 +121,15 @@ impl ProgramIndex {
     fn examine(
         &self,
         skill: &Skill,
-        known: Option<&IndexedSkill>,
+        known: Option<&IndexedPrograms>,
         stamp: Option<SystemTime>,
-    ) -> Option<IndexedSkill> {
+    ) -> Option<IndexedPrograms> {
         let opened = skill.open_directory().ok();
         let listed =
             opened.and_then(|dir| Some((FileListing::list(&dir, skill.file()).ok()?, dir)));
         let Some((listing, dir)) = listed else {
             // The next pass of the store reports the directory.
-            return Some(IndexedSkill {
+            return Some(IndexedPrograms {
                 stamp: None,
                 files: None,
                 found: DiscoveredPrograms::default(),
@@ -155,7 +155,7 @@ impl ProgramIndex {
         let is_watched = has_manifest || !found.programs.is_empty() || !found.left_out.is_empty();
         // Without stamps the files are examined again by the next refresh.
         let files = if settled { listing.files } else { Vec::new() };
-        Some(IndexedSkill { stamp, files: is_watched.then_some(files), found, digest })
+        Some(IndexedPrograms { stamp, files: is_watched.then_some(files), found, digest })
     }
 
     /// Returns the time of the last change of a directory if it can be trusted.
@@ -246,7 +246,7 @@ fn describe_finding(finding: &Diagnostic) -> String {
     }
 }
 
-fn to_programs(skill: &Skill, indexed: &IndexedSkill) -> Vec<SkillProgram> {
+fn to_programs(skill: &Skill, indexed: &IndexedPrograms) -> Vec<SkillProgram> {
     let manifest = indexed.found.manifest.as_ref();
     let declared = manifest.and_then(|manifest| manifest.description.clone());
     let description = declared.unwrap_or_else(|| skill.description().to_owned());
