@@ -28,6 +28,7 @@ mod lineage;
 mod loop_guard;
 mod model_request;
 mod permissions;
+mod program_calls;
 mod reporter;
 mod request_restart;
 mod request_secure_input;

@@ -109,18 +109,18 @@ impl AgentRuntime {
         agent: &Agent,
         context: &CallContext,
     ) -> ListedTools {
-        let uses = &agent.agent_manifest().uses_tools;
-        let added = match uses.iter().any(|used| used.value == ADDED) {
-            true => Arc::clone(&self.extensions().state().added),
-            false => Arc::default(),
-        };
-        let wanted = |owner: &ExtensionId, name: &str| {
-            // An agent cannot call itself as a tool.
-            *owner != agent.manifest.id
-                && (uses.iter().any(|used| used.value == name || *owner == *used.value)
-                    || added.contains(owner))
-        };
+        let wanted = |owner: &ExtensionId, name: &str| self.uses_tool(agent, owner, name);
         self.extensions().list_tools(context, &wanted).await
+    }
+
+    /// Returns whether a tool is one of an agent's `uses_tools`.
+    pub(crate) fn uses_tool(&self, agent: &Agent, owner: &ExtensionId, name: &str) -> bool {
+        let uses = &agent.agent_manifest().uses_tools;
+        // An agent cannot call itself as a tool.
+        *owner != agent.manifest.id
+            && (uses.iter().any(|used| used.value == name || *owner == *used.value)
+                || (uses.iter().any(|used| used.value == ADDED)
+                    && self.extensions().state().added.contains(owner)))
     }
 
     /// Resolves the model of an agent: the requested one, else the settings' choice for this agent,
@@ -196,6 +196,7 @@ impl AgentRuntime {
             // `invoke_tool` sets both: only tools need them.
             workspaces: Vec::new(),
             active_skills: Vec::new(),
+            call_chain: Vec::new(),
         }
     }
 

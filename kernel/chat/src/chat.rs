@@ -234,6 +234,7 @@ async fn skills(talk: &ChatSession<'_>) -> Result<(), CliError> {
 }
 
 fn list_skills(context: CallContext) -> ControlRequest {
+    let context = Box::new(context);
     ControlRequest::Invoke { context, tool: LIST_SKILLS.to_owned(), arguments: "{}".to_owned() }
 }
 

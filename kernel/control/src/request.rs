@@ -55,8 +55,8 @@ pub enum ControlRequest {
     },
     /// Calls a tool: returns `ToolOutput`.
     Invoke {
-        /// The context of the caller.
-        context: CallContext,
+        /// The context of the caller; boxed, as it is much larger than the other requests.
+        context: Box<CallContext>,
         /// The tool.
         tool: String,
         /// The arguments, as JSON text.

@@ -200,7 +200,7 @@ pub fn execute_request(
                 to_raw_json(&kernel.agents().invoke_for_agent(&agent, &tool, &arguments).await?)
             }
             ControlRequest::Invoke { context, tool, arguments } => {
-                to_raw_json(&kernel.agents().invoke_tool(context, &tool, &arguments).await?)
+                to_raw_json(&kernel.agents().invoke_tool(*context, &tool, &arguments).await?)
             }
             ControlRequest::Tools { agent } => {
                 to_raw_json(&answers::list_tools(kernel, agent.as_deref()).await?)

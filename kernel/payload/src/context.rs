@@ -46,7 +46,14 @@ pub struct CallContext {
     /// The active skills of the thread, the most recent last; set by the kernel.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub active_skills: Vec<SkillRef>,
+    /// The delegations (`agent ID`) and programs of skills (`program TOOL`) between the user's run and
+    /// the call, the outermost first; set by the kernel.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub call_chain: Vec<String>,
 }
+
+/// The depth limit of delegations and programs of skills together: the length of a call chain.
+pub const MAX_CALL_DEPTH: usize = 4;
 
 /// The origin of a call.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -24,7 +24,7 @@ mod tool;
 mod workspace;
 
 pub use agent::{AgentAnswer, AgentTask};
-pub use context::{CallContext, CallOrigin, CatalogScope};
+pub use context::{CallContext, CallOrigin, CatalogScope, MAX_CALL_DEPTH};
 pub use effect::{ChangeKind, EffectChange, EffectRequest, ToolEffect, effect_interface};
 pub use embedding::{EmbedRequest, EmbeddingModelInfo, embedding_interface};
 pub use error::{CallError, ErrorKind};

@@ -165,6 +165,7 @@ impl AgentRun<'_> {
     ) -> ToolCallResult {
         let context = CallContext {
             deadline_ms: self.session.budget.remaining_ms(Instant::now()),
+            call_chain: self.session.call_chain.clone(),
             ..turn.context.clone()
         };
         match self.agents.invoke_for_model(context, &call.name, arguments).await {

@@ -9,7 +9,7 @@ use skillhost_payload::{CallContext, CallError, CallOrigin, ToolOutput};
 use tokio_util::sync::CancellationToken;
 
 use super::RunError;
-use super::lineage::to_call_error;
+use super::lineage::{check_depth, to_call_error};
 use super::run_start::{ParentRun, RunInput, RunSpec};
 use super::session::RunSession;
 use crate::agent_runtime::AgentRuntime;
@@ -45,6 +45,7 @@ impl AgentRuntime {
         agent_id: &str,
         task: String,
     ) -> Result<String, CallError> {
+        check_depth(context)?;
         // Before the first await: of two tasks for one agent, the first gets it.
         let known = self.find_agent(agent_id)?;
         let id = &known.manifest.id;
@@ -68,6 +69,7 @@ impl AgentRuntime {
             channel: reporter.channel.clone(),
             origin: CallOrigin::Agent,
             parent: ParentRun::Run(Arc::clone(&session), chain),
+            call_chain: context.call_chain.clone(),
             limit_ms: context.deadline_ms,
             message_id: None,
             correlation_id: context.correlation_id.clone(),

@@ -15,6 +15,7 @@ use skillhost_payload::{
     skill_interface,
 };
 
+use super::lineage::describe_chain;
 use super::session::RunSession;
 use crate::agent_runtime::AgentRuntime;
 use crate::missing_tool::explain_missing_tool;
@@ -334,7 +335,10 @@ impl AgentRuntime {
             arguments: call.arguments.to_owned(),
             destructive: entry.spec.destructive,
             always,
-            details: call.prepared.details.clone(),
+            details: match (describe_chain(context), call.prepared.details.clone()) {
+                (Some(chain), Some(details)) => Some(format!("{chain}\n{details}")),
+                (chain, details) => chain.or(details),
+            },
         };
         match self.request_approval(session, &request, scope).await? {
             ApprovalDecision::Once => Ok(CallApproval::Granted),

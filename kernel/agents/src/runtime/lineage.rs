@@ -4,10 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use skillhost_manifest::ExtensionId;
-use skillhost_payload::{CallError, ErrorKind};
-
-/// The depth limit of delegated runs.
-pub(crate) const DEPTH: usize = 4;
+use skillhost_payload::{CallContext, CallError, ErrorKind, MAX_CALL_DEPTH as DEPTH};
 
 /// The agents of a run's parents and its own, which counts as busy until this is dropped.
 #[derive(Debug)]
@@ -88,6 +85,23 @@ pub(crate) fn to_call_error(agent: &ExtensionId, why: &DelegationError) -> CallE
         ),
     };
     CallError::new(kind, message).with_hint(hint)
+}
+
+/// Returns the error of a delegation by a program that is called too deep.
+pub(crate) fn check_depth(context: &CallContext) -> Result<(), CallError> {
+    if context.call_chain.len() < DEPTH {
+        return Ok(());
+    }
+    let message = format!("calls of programs and delegations are {DEPTH} levels deep, the limit");
+    Err(CallError::new(ErrorKind::Denied, message)
+        .with_hint("do it yourself, or reply with the results so far"))
+}
+
+/// Returns the line of an approval that names the programs which lead to a call.
+pub(crate) fn describe_chain(context: &CallContext) -> Option<String> {
+    let chain = &context.call_chain;
+    let has_program = chain.iter().any(|step| step.starts_with("program "));
+    has_program.then(|| format!("requested by {}", chain.join(" → ")))
 }
 
 #[cfg(test)]

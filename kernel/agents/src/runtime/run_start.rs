@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::budget::RunBudget;
-use super::lineage::{DelegationChain, to_call_error};
+use super::lineage::{DelegationChain, check_depth, to_call_error};
 use super::reporter::RunReporter;
 use super::run_state::{AgentRun, RunUsage};
 use super::session::RunSession;
@@ -51,6 +51,8 @@ pub(super) struct RunSpec {
     /// The origin of its calls; only an operator's thread can be resumed.
     pub(super) origin: CallOrigin,
     pub(super) parent: ParentRun,
+    /// The call chain of the call that started it.
+    pub(super) call_chain: Vec<String>,
     pub(super) limit_ms: Option<u64>,
     /// The id of a user message; only for a run that survives a restart.
     pub(super) message_id: Option<String>,
@@ -82,6 +84,7 @@ impl AgentRuntime {
                 channel: Some(channel),
                 origin: CallOrigin::Operator,
                 parent: ParentRun::None,
+                call_chain: Vec::new(),
                 limit_ms: None,
                 message_id: request.message_id,
                 correlation_id: request.correlation_id,
@@ -145,6 +148,7 @@ impl AgentRuntime {
                 channel: None,
                 origin: CallOrigin::Operator,
                 parent: ParentRun::None,
+                call_chain: Vec::new(),
                 limit_ms: None,
                 message_id: None,
                 correlation_id: None,
@@ -161,6 +165,7 @@ impl AgentRuntime {
     pub fn run_task(&self, task: AgentTask) -> BoxFuture<'_, Result<AgentAnswer, CallError>> {
         Box::pin(async move {
             let AgentTask { context, agent_id, task } = task;
+            check_depth(&context)?;
             let agent = self.refresh_agent(&agent_id).await.map_err(CallError::from)?;
             let caller = self.session_for(&context);
             let parent = match caller {
@@ -181,6 +186,7 @@ impl AgentRuntime {
                 channel: None,
                 origin: context.origin,
                 parent,
+                call_chain: context.call_chain,
                 limit_ms: context.deadline_ms,
                 message_id: None,
                 correlation_id: context.correlation_id,
@@ -207,6 +213,7 @@ impl AgentRuntime {
             channel,
             origin,
             parent,
+            mut call_chain,
             limit_ms,
             correlation_id,
             message_id,
@@ -227,6 +234,9 @@ impl AgentRuntime {
             None if origin == CallOrigin::Mcp => (Vec::new(), Vec::new()),
             None => self.resolve_workspaces(workspaces).await,
         };
+        if parent.is_some() {
+            call_chain.push(format!("agent {}", agent.manifest.id));
+        }
         let header = RunHeader {
             run_id: run_id.clone(),
             parent: parent.as_ref().map(|parent| parent.run_id.clone()),
@@ -259,6 +269,7 @@ impl AgentRuntime {
             skills: SessionSkills::default(),
             budget: Arc::new(budget.with_deadline(now, limit_ms)),
             delegation_chain,
+            call_chain,
             workspaces,
             // One approval at a time, even with several agents working for the same user.
             approval_lock: parent

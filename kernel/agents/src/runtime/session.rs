@@ -42,6 +42,8 @@ pub(crate) struct RunSession {
     pub(crate) skills: SessionSkills,
     pub(crate) budget: Arc<RunBudget>,
     pub(crate) delegation_chain: DelegationChain,
+    /// The delegations and programs that led to the run, as in the context of its calls.
+    pub(crate) call_chain: Vec<String>,
     /// The directories of the user that its calls may reach.
     pub(crate) workspaces: Vec<Workspace>,
     /// Serializes approvals and secret prompts of one root thread.

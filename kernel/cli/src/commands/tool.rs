@@ -158,7 +158,7 @@ fn call(session: &CliContext, name: &str, arguments: &str) -> CommandResult {
     };
     let reply: ToolOutput = request_from_kernel(
         session,
-        ControlRequest::Invoke { context, tool: name.to_owned(), arguments },
+        ControlRequest::Invoke { context: Box::new(context), tool: name.to_owned(), arguments },
     )?;
     if session.output.json {
         let structured: Value = match &reply.structured {

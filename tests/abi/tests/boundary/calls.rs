@@ -91,6 +91,7 @@ async fn call_context_arrives_complete() {
         approved_effect: None,
         workspaces: Vec::new(),
         active_skills: Vec::new(),
+        call_chain: Vec::new(),
     };
     let output = fixture
         .kernel
@@ -148,6 +149,7 @@ async fn turn_identifies_agent_to_extensions() {
         approved_effect: None,
         workspaces: Vec::new(),
         active_skills: Vec::new(),
+        call_chain: Vec::new(),
     };
     assert_eq!(seen, expected);
     // A tool that the model calls in this turn receives the same caller, and so does a nested one.

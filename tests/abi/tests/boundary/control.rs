@@ -35,7 +35,11 @@ async fn running_kernel_serves_other_commands() {
     let turn = ask(ControlRequest::Turn { agent: "guide".into(), prompt: "hello".into() }).await;
     assert_eq!(turn["system_prompt"], "Guide.");
     let (context, tool) = (operator(), "a".to_owned());
-    let invoke = ControlRequest::Invoke { context, tool, arguments: r#"{"do": "build"}"#.into() };
+    let invoke = ControlRequest::Invoke {
+        context: Box::new(context),
+        tool,
+        arguments: r#"{"do": "build"}"#.into(),
+    };
     assert_eq!(ask(invoke).await["text"], "misbehave");
     fixture.kernel.shutdown().await;
 }
@@ -56,7 +60,10 @@ async fn rejection_keeps_kind_and_hint() {
     let (context, tool) = (operator(), "a".to_owned());
     let arguments = r#"{"do": "act", "act": "fail"}"#.to_owned();
     let expected = (ErrorKind::Failed, "a failed".to_owned(), "try less".to_owned());
-    assert_eq!(refused(ControlRequest::Invoke { context, tool, arguments }).await, expected);
+    assert_eq!(
+        refused(ControlRequest::Invoke { context: Box::new(context), tool, arguments }).await,
+        expected
+    );
 
     let mut stream = UnixStream::connect(&path).await.unwrap();
     stream.write_all(b"hello?\n").await.unwrap();
@@ -115,8 +122,12 @@ async fn incomplete_request_is_not_performed() {
     let (fixture, path) = serving().await;
     let (context, tool) = (operator(), "a".to_owned());
     let deed = json!({"do": "emit", "topic": "done", "payload": {}}).to_string();
-    let mut line =
-        serde_json::to_string(&ControlRequest::Invoke { context, tool, arguments: deed }).unwrap();
+    let mut line = serde_json::to_string(&ControlRequest::Invoke {
+        context: Box::new(context),
+        tool,
+        arguments: deed,
+    })
+    .unwrap();
     let mut stream = UnixStream::connect(&path).await.unwrap();
     stream.write_all(line.as_bytes()).await.unwrap();
     stream.shutdown().await.unwrap();

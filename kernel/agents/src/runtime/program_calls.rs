@@ -1,0 +1,58 @@
+//! Calls of tools by programs of skills.
+
+use futures::future::BoxFuture;
+use skillhost_core::KernelError;
+use skillhost_payload::{CallContext, CallError, CallOrigin, ErrorKind, ToolOutput};
+
+use crate::agent_runtime::AgentRuntime;
+
+impl AgentRuntime {
+    /// Calls a tool in the name of a skill's program, which may call the tools that both its agent
+    /// and `allowed_tools` have; `None` does not restrict.
+    ///
+    /// # Errors
+    /// As for [`AgentRuntime::invoke_tool`]; [`ErrorKind::Denied`] for another tool.
+    pub fn invoke_for_program<'a>(
+        &'a self,
+        mut context: CallContext,
+        allowed_tools: Option<&'a [String]>,
+        name: &'a str,
+        arguments: &'a str,
+    ) -> BoxFuture<'a, Result<ToolOutput, KernelError>> {
+        Box::pin(async move {
+            if let Some(allowed) = allowed_tools
+                && !allowed.iter().any(|tool| tool == name)
+            {
+                let message = format!("tool `{name}` is not in the skill's `allowed-tools`");
+                return Err(CallError::new(ErrorKind::Denied, message)
+                    .with_hint(match allowed {
+                        [] => "it names no tool".to_owned(),
+                        names => format!("it names: {}", names.join(", ")),
+                    })
+                    .into());
+            }
+            // An operator's call of a program approves the program, not what it calls in turn.
+            if context.origin == CallOrigin::Operator {
+                context.origin = CallOrigin::Agent;
+            }
+            if !context.agent_id.is_empty() {
+                self.check_agent_has(&context.agent_id, name)?;
+            }
+            self.invoke_tool(context, name, arguments).await
+        })
+    }
+
+    fn check_agent_has(&self, agent: &str, name: &str) -> Result<(), KernelError> {
+        let agent = self.find_agent(agent)?;
+        let state = self.extensions().state();
+        // An unknown tool has an error of its own, with similar names.
+        let owner = state.tools.find(name, CallOrigin::Agent).map(|entry| &entry.owner);
+        if owner.is_ok_and(|owner| !self.uses_tool(&agent, owner, name)) {
+            let message = format!("agent `{}` does not have tool `{name}`", agent.manifest.id);
+            return Err(CallError::new(ErrorKind::Denied, message)
+                .with_hint("add it to `uses_tools` of the agent")
+                .into());
+        }
+        Ok(())
+    }
+}
