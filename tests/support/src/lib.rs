@@ -17,6 +17,7 @@
 mod binaries;
 mod git_repository;
 mod home;
+mod interpreter;
 mod isolation;
 mod launcher;
 mod paths;
@@ -27,6 +28,7 @@ mod terminal;
 pub use binaries::{binary, example_library, example_program, library, profile_dir, program};
 pub use git_repository::{GitRepository, ObjectHash, hex};
 pub use home::TestHome;
+pub use interpreter::find_interpreter;
 pub use isolation::{can_isolate, can_isolate_at};
 pub use paths::legal_paths;
 pub use process::{Background, Output};
