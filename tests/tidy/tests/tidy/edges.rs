@@ -25,6 +25,7 @@ const LAYERS: &[&[&str]] = &[
     &[
         "skillhost-agents",
         "skillhost-process",
+        "skillhost-handlers",
         "skillhost-builder",
         "skillhost-command",
         "skillhost-scripts",
@@ -181,6 +182,17 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "skillhost-files",
             "skillhost-manifest",
             "skillhost-payload",
+        ],
+    ),
+    // Programs of skills are children like process extensions, and are restarted like these.
+    (
+        "skillhost-handlers",
+        &[
+            "skillhost-control",
+            "skillhost-files",
+            "skillhost-payload",
+            "skillhost-policy",
+            "skillhost-sandbox",
         ],
     ),
     (

@@ -1,0 +1,8 @@
+//! Programs of skills in real, isolated processes of Node.js and Python.
+#![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "a failed setup fails its test")]
+
+mod context;
+mod fixture;
+mod forms;
+mod misbehavior;
