@@ -9,6 +9,7 @@ mod attempt;
 mod cgroup;
 mod disk_usage;
 mod error;
+mod git_directory;
 mod mounts;
 mod policy_paths;
 mod process_tree;
@@ -35,6 +36,7 @@ use crate::sys;
 
 use access_rules::MIN_LANDLOCK;
 use attempt::{StartedProgram, choose_user, start_program};
+use cgroup::ControlGroup;
 use error::{SetupError, StepContext as _};
 use policy_paths::prepare_paths;
 use protected_names::ProtectedNames;
@@ -112,19 +114,18 @@ fn start_at_best_level(
             continue;
         }
         let user = choose_user(request, level);
-        let mut missing = missing_guarantees(level, user);
+        let cgroup = ControlGroup::create(&request.limits);
+        let missing = missing_guarantees(level, user, cgroup.is_some());
         let result = check_guarantees(request, level, version, &missing)
             .and_then(|()| match level {
                 IsolationLevel::Namespaces => Ok(()),
                 _ => names.keep_contents(),
             })
-            .and_then(|()| start_program(request, level, user, version, channel));
+            .and_then(|()| start_program(request, level, user, version, channel, cgroup));
         match result {
             Ok(program) => {
                 let cgroup = program.cgroup.is_some();
-                if cgroup {
-                    missing.retain(|guarantee| *guarantee != Guarantee::ControlGroup);
-                }
+                let missing = missing_guarantees(level, user, cgroup);
                 let report =
                     IsolationReport { level, landlock_abi: version, cgroup, missing, tried };
                 return Ok((program, report));
@@ -150,8 +151,11 @@ fn start_at_best_level(
 }
 
 /// Returns the guarantees that a level does not have here.
-fn missing_guarantees(level: IsolationLevel, user: RunUser) -> Vec<Guarantee> {
-    let mut missing = vec![Guarantee::ControlGroup];
+fn missing_guarantees(level: IsolationLevel, user: RunUser, cgroup: bool) -> Vec<Guarantee> {
+    let mut missing = Vec::new();
+    if !cgroup {
+        missing.push(Guarantee::ControlGroup);
+    }
     if level != IsolationLevel::Namespaces {
         missing.extend([
             Guarantee::Domains,
@@ -160,7 +164,8 @@ fn missing_guarantees(level: IsolationLevel, user: RunUser) -> Vec<Guarantee> {
             Guarantee::Names,
             Guarantee::Private,
         ]);
-        if user == RunUser::PowerlessRoot {
+        // The limit of the system does not apply to root.
+        if user == RunUser::PowerlessRoot && !cgroup {
             missing.push(Guarantee::Tasks);
         }
     }
@@ -200,7 +205,6 @@ fn check_guarantees(
         .isolation
         .require
         .iter()
-        // Known only after the start, but never required by default.
         .filter(|guarantee| missing.contains(guarantee))
         .map(|guarantee| guarantee.as_str())
         .collect();

@@ -6,7 +6,7 @@ use std::os::unix::fs::{FileTypeExt as _, chown};
 use std::path::Path;
 
 use rustix::process::{Pid, Signal, WaitOptions, getgid, getuid, kill_process, waitpid};
-use skillhost_policy::IsolationLevel;
+use skillhost_policy::{Guarantee, IsolationLevel};
 
 use super::cgroup::ControlGroup;
 use super::error::{SetupError, StepContext as _};
@@ -91,6 +91,7 @@ pub(super) fn start_program(
     user: RunUser,
     landlock: i32,
     channel: Option<&OwnedFd>,
+    mut cgroup: Option<ControlGroup>,
 ) -> Result<StartedProgram, SetupError> {
     let (mut control, theirs) = ControlSocket::create_pair().at("socket")?;
     let channel = channel.map(OwnedFd::try_clone).transpose().at("channel")?;
@@ -103,7 +104,6 @@ pub(super) fn start_program(
     if user == RunUser::Nobody {
         give_pipes_away()?;
     }
-    let cgroup = ControlGroup::create(&request.limits);
     let namespaces = if isolated { NAMESPACES } else { 0 };
     let Some(pid) = sys::clone_process(namespaces).at("clone")? else {
         drop(control);
@@ -116,7 +116,7 @@ pub(super) fn start_program(
         false => Ok(()),
     };
     let prepared = prepared
-        .and_then(|()| cgroup.as_ref().map_or(Ok(()), |group| group.add(pid).at("cgroup")))
+        .and_then(|()| join_group(request, pid, &mut cgroup))
         .and_then(|()| control.send(&SetupMessage::Continue, &[]).at("socket"));
     match prepared.and_then(|()| await_start(&mut control, isolated)) {
         Ok(ChildDescriptors { signals, proxy }) => {
@@ -128,6 +128,22 @@ pub(super) fn start_program(
             let _ = waitpid(Some(pid), WaitOptions::empty());
             Err(error)
         }
+    }
+}
+
+/// Moves the child into its group. Without it the limits are checked, if that is sufficient.
+fn join_group(
+    request: &LaunchRequest,
+    pid: Pid,
+    cgroup: &mut Option<ControlGroup>,
+) -> Result<(), SetupError> {
+    match cgroup.as_ref().map_or(Ok(()), |group| group.add(pid)).at("cgroup") {
+        Err(error) if request.isolation.require.contains(&Guarantee::ControlGroup) => Err(error),
+        Err(_) => {
+            *cgroup = None;
+            Ok(())
+        }
+        added => added,
     }
 }
 

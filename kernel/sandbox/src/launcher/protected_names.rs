@@ -1,10 +1,10 @@
 //! Files in writable directories that other programs of the user would execute or obey.
 //!
 //! Existing ones are read-only mounts; without mounts they are restored after the run. New ones
-//! are removed after the run. Both are reported.
+//! are removed after the run. Both are reported. In a repository that the run has created,
+//! harmless files of git remain.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::AsRawFd as _;
@@ -12,6 +12,7 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as
 use std::path::{Path, PathBuf};
 
 use super::error::SetupError;
+use super::git_directory::{PROTECTED_GIT_NAMES, is_git_directory, is_harmless};
 use super::policy_paths::open_place;
 use crate::isolation::RefusalKind;
 use crate::protocol::LaunchRequest;
@@ -38,9 +39,6 @@ const PROTECTED_NAMES: [&str; 18] = [
     "SKILL.md",
 ];
 
-/// Names that are protected in the directory of a git repository.
-const PROTECTED_GIT_NAMES: [&str; 2] = ["hooks", "config"];
-
 /// The files and bytes that are kept to be restored.
 const MAX_KEPT_FILES: usize = 256;
 const MAX_KEPT_BYTES: u64 = 4 << 20;
@@ -51,10 +49,19 @@ pub(super) struct ProtectedNames {
     roots: Vec<PathBuf>,
     /// The denied paths that did not exist.
     absent: Vec<PathBuf>,
-    /// The identity of each existing one: its device and number.
-    found: BTreeMap<PathBuf, (u64, u64)>,
+    /// The names before the run.
+    found: FoundNames,
     /// The contents, if they have to be restored.
     kept: Option<KeptFiles>,
+}
+
+/// The protected names at one time.
+#[derive(Debug, Default)]
+struct FoundNames {
+    /// The identity of each: its device and number.
+    paths: BTreeMap<PathBuf, (u64, u64)>,
+    /// The directories of repositories.
+    repositories: BTreeSet<PathBuf>,
 }
 
 #[derive(Debug, Default)]
@@ -82,7 +89,7 @@ impl ProtectedNames {
 
     /// Returns the existing paths.
     pub(super) fn existing(&self) -> impl Iterator<Item = &PathBuf> {
-        self.found.keys()
+        self.found.paths.keys()
     }
 
     /// Reads the contents of the existing ones, to be restored after the run.
@@ -91,7 +98,7 @@ impl ProtectedNames {
     /// They are too large.
     pub(super) fn keep_contents(&mut self) -> Result<(), SetupError> {
         let mut kept = KeptFiles::default();
-        for path in self.found.keys() {
+        for path in self.found.paths.keys() {
             kept.add(path).map_err(|error| {
                 let message = format!("{}: {error}", path.display());
                 SetupError::new(RefusalKind::Isolation, "protected names", message)
@@ -107,34 +114,47 @@ impl ProtectedNames {
         let present = self.scan();
         let is_new = |(path, id): &(&PathBuf, &(u64, u64))| {
             // Without mounts a file may have been replaced; its content is compared below.
-            self.found.get(*path).is_none_or(|known| self.kept.is_none() && known != *id)
+            let known = self.found.paths.get(*path);
+            known.is_none_or(|known| self.kept.is_none() && known != *id)
+        };
+        let remains = |path: &PathBuf| {
+            let repository = path.parent().filter(|parent| present.repositories.contains(*parent));
+            repository.is_some_and(|path| !self.found.repositories.contains(path))
+                && is_harmless(path)
         };
         let denied = self.absent.iter().filter(|path| path.symlink_metadata().is_ok());
-        let new = present.iter().filter(is_new).map(|(path, _)| path).chain(denied);
+        let new = present.paths.iter().filter(is_new).map(|(path, _)| path);
+        let new = new.filter(|path| !remains(path)).chain(denied);
         for path in new {
             // What cannot be removed is reported as well.
             let _ = remove(path);
             reverted.insert(path.display().to_string());
         }
         if let Some(kept) = &self.kept {
-            reverted.extend(kept.restore(self.found.keys()));
+            reverted.extend(kept.restore(self.found.paths.keys()));
         }
         reverted.into_iter().collect()
     }
 
-    fn scan(&self) -> BTreeMap<PathBuf, (u64, u64)> {
-        let mut found = BTreeMap::new();
+    fn scan(&self) -> FoundNames {
+        let mut found = FoundNames::default();
         let mut waiting = self.roots.clone();
         while let Some(directory) = waiting.pop() {
-            let in_git = directory.file_name() == Some(OsStr::new(".git"));
             // It may be a file, or be unreadable for this user, and then nobody else's.
-            for entry in fs::read_dir(&directory).into_iter().flatten().flatten() {
+            let entries: Vec<_> =
+                fs::read_dir(&directory).into_iter().flatten().flatten().collect();
+            let names: BTreeSet<_> = entries.iter().map(fs::DirEntry::file_name).collect();
+            let in_git = is_git_directory(&directory, &names);
+            if in_git {
+                found.repositories.insert(directory);
+            }
+            for entry in entries {
                 let (name, path) = (entry.file_name(), entry.path());
                 let is_in = |names: &[&str]| names.iter().any(|protected| name == *protected);
                 let protected = is_in(&PROTECTED_NAMES) || (in_git && is_in(&PROTECTED_GIT_NAMES));
                 if protected && !self.roots.contains(&path) {
                     if let Ok(meta) = entry.metadata() {
-                        found.insert(path, (meta.dev(), meta.ino()));
+                        found.paths.insert(path, (meta.dev(), meta.ino()));
                     }
                 } else if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                     waiting.push(path);

@@ -71,6 +71,9 @@ impl<'a> RunWatch<'a> {
         };
         if cause.is_some() {
             let _ = kill_process(program.pid, Signal::KILL);
+            if let Some(group) = &program.cgroup {
+                group.end_processes();
+            }
         }
         let status = waitpid(Some(program.pid), WaitOptions::empty());
         let status = status.ok().flatten().map(|(_, status)| status);

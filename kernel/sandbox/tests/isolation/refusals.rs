@@ -203,6 +203,40 @@ fn protected_names_are_reverted() {
     }
 }
 
+/// A repository that a run creates is complete, except for what git would execute.
+#[test]
+fn new_repository_remains_without_programs() {
+    for level in [IsolationLevel::Namespaces, IsolationLevel::Landlock] {
+        let victims = Victims::create();
+        let at = |path: &str| victims.path("work").join(path);
+        let script = "set -e; for name in good hook setting; do git init -q $name; done; \
+            cd good; git config user.name n; git config user.email a@b; echo 1 >f; git add f; \
+            git commit -qm first; git worktree add -q ../tree; cd ..; git clone -q good copy; \
+            echo evil >hook/.git/hooks/pre-commit; git -C setting config core.fsmonitor evil; \
+            git init -q --bare bare; git -C bare config core.fsmonitor evil; \
+            mkdir hidden; touch hidden/HEAD hidden/config; mkdir hidden/objects; \
+            printf '[core]\n fsmonitor = evil' >hidden/config; echo 'gitdir: hidden' >.git; \
+            git init -q other; echo ../../hidden >other/.git/commondir";
+        let command = words(&["/bin/sh", "-c", script]);
+        let exit = victims.run(&command, victims.policy(), level).unwrap();
+        assert_eq!(exit.end.exit_code, Some(0), "{}", String::from_utf8_lossy(&exit.stderr));
+        for kept in ["good/.git/config", "copy/.git/config", "good/.git/worktrees/tree/commondir"] {
+            assert!(at(kept).exists(), "{level} {kept} {:?}", exit.end.reverted);
+        }
+        let mut reverted = exit.end.reverted.clone();
+        reverted.sort();
+        let expected = [
+            "bare/config",
+            "hidden/config",
+            "hook/.git/hooks",
+            "other/.git/commondir",
+            "setting/.git/config",
+        ];
+        assert_eq!(reverted, expected.map(|path| at(path).display().to_string()), "{level}");
+        assert!(expected.iter().all(|path| !at(path).exists()));
+    }
+}
+
 /// What is denied and did not exist does not exist afterwards.
 #[test]
 fn denied_new_file_is_removed() {
