@@ -18,6 +18,8 @@ pub(crate) struct CommandDirectory {
     pub(crate) name: String,
     /// The absolute path.
     pub(crate) path: PathBuf,
+    /// The directory that the command may change: the workspace, or the directory in the sandbox.
+    pub(crate) writable: PathBuf,
 }
 
 /// Resolves a directory that a model names: one of a writable workspace, or of the sandbox.
@@ -46,7 +48,8 @@ pub(crate) fn resolve_directory(
         inner.map(RelPath::new_printable).transpose().map_err(|error| path_error(&error))?;
     let is_sandbox = !trimmed.starts_with(Workspace::PREFIX);
     let path = open_inner(&root, inner.as_ref(), is_sandbox)?;
-    Ok(CommandDirectory { name: trimmed.to_owned(), path })
+    let writable = if is_sandbox { path.clone() } else { root };
+    Ok(CommandDirectory { name: trimmed.to_owned(), path, writable })
 }
 
 fn find_workspace<'w>(

@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 
 use mock_model::{MockModel, Step};
 use serde_json::json;
-use test_support::{GitRepository, TestHome};
+use test_support::{GitRepository, TestHome, can_isolate};
 
 use crate::agents_scene::agents_home;
 
@@ -291,6 +291,11 @@ fn command_requires_approval_of_exact_line() {
         Step::text("Done."),
     ]);
     let home = project_home(&mock);
+    let contained = can_isolate();
+    if !contained {
+        let settings = fs::read_to_string(home.path("skillhost.yaml")).unwrap();
+        home.write("skillhost.yaml", format!("{settings}\nsandbox: off\n"));
+    }
     let project = home.outside().join("project");
     // Without a person, nothing runs.
     let named = project.display().to_string();
@@ -304,9 +309,15 @@ fn command_requires_approval_of_exact_line() {
     let mut chat = home.on_terminal(&mut command, (140, 40));
     chat.wait_for("> ");
     chat.send("Run\r");
-    chat.wait_for("runs with your permissions and is not contained, for at most 120 s:");
+    chat.wait_for(match contained {
+        true => "contained (isolation level ",
+        false => "not contained (sandbox: off), for at most 120 s:",
+    });
     chat.wait_for("$ ls src");
     chat.wait_for("in ");
+    if contained {
+        chat.wait_for("no network");
+    }
     chat.wait_for("[s] yes and until the end of this session");
     chat.wait_for("[N]o");
     chat.send("s\r");
@@ -321,7 +332,8 @@ fn command_requires_approval_of_exact_line() {
     let requests = mock.requests();
     for answer in [requests[3].last_text(), requests[4].last_text()] {
         assert!(answer.starts_with("exit code 0 after "), "{answer}");
-        assert!(answer.contains("not contained"), "{answer}");
+        let level = if contained { "contained at isolation level " } else { "not contained" };
+        assert!(answer.contains(level), "{answer}");
         assert!(answer.ends_with("--- stdout\nlib.rs\n"), "{answer}");
     }
     assert!(requests[5].last_text().contains("was not approved"), "{}", requests[5].last_text());
