@@ -54,10 +54,14 @@ impl Victims {
                 "import pathlib, helper\nprint(helper.value(), (pathlib.Path(__file__).parent.parent/'assets'/'t.txt').read_text())\n",
             ),
             ("work/input.txt", "one\n"),
+            ("skill/lib/demo/__init__.py", "def answer():\n    return 'answer 42'\n"),
+            ("skill/lib/demo/data.txt", "data"),
+            ("skill/lib/demo-1.2.3.dist-info/METADATA", "Name: demo\nVersion: 1.2.3\n"),
         ] {
             fs::create_dir_all(at(path).parent().unwrap()).unwrap();
             fs::write(at(path), text).unwrap();
         }
+        std::os::unix::fs::symlink("victim", at("link")).unwrap();
         let mark = format!("{:x}", rustix::process::getpid().as_raw_nonzero())
             + base.path().file_name().unwrap().to_str().unwrap().trim_start_matches('.');
         let datagrams = UnixDatagram::bind(at("victim/dsock")).unwrap();
@@ -129,6 +133,9 @@ impl Victims {
         }
         if fs::read_to_string(self.path("skill/SKILL.md")).is_ok_and(|text| text != "# s") {
             effects.push("skill changed");
+        }
+        if self.path("work/.git/hooks/pre-commit").exists() || self.path("work/b/config").exists() {
+            effects.push("planted for git");
         }
         let mut bytes = [0; 9];
         if self.udp.recv(&mut bytes).is_ok() || self.datagrams.recv(&mut bytes).is_ok() {

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use serde::Deserialize;
-use skillhost_policy::{IsolationLevel, ResourceLimits};
+use skillhost_policy::{DomainPattern, IsolationLevel, ResourceLimits, SandboxPolicy};
 use skillhost_sandbox::EndCause;
 
 use crate::fixture::{PYTHON, Victims, short_limits};
@@ -30,6 +30,15 @@ struct HostileScript {
     #[serde(default)]
     try_plain: bool,
     ended_by: Option<EndCause>,
+    /// The time limit, if it is not the usual one.
+    seconds: Option<u64>,
+    /// The hosts that the policy allows; a level without networks refuses them.
+    #[serde(default)]
+    hosts: Vec<DomainPattern>,
+    /// The work directory, if it is not the usual one.
+    writable: Option<String>,
+    /// The begin of the reason, if the run must not start.
+    refused: Option<String>,
 }
 
 impl ScriptTable {
@@ -44,19 +53,51 @@ impl ScriptTable {
     }
 }
 
+impl HostileScript {
+    fn policy(&self, victims: &Victims) -> SandboxPolicy {
+        let mut policy = victims.policy();
+        // A busy machine needs longer than the script has for as many files as by default.
+        let limits = short_limits(self.seconds.unwrap_or(SECONDS));
+        policy.limits = ResourceLimits { files: 2_000, ..limits };
+        policy.network.allowed_domains.clone_from(&self.hosts);
+        if let Some(path) = &self.writable {
+            policy.filesystem.allow_write = vec![victims.fill(path).into()];
+        }
+        policy
+    }
+
+    /// Returns a part of the refusal at a level where the script cannot run.
+    fn expected_refusal(&self, level: IsolationLevel) -> Option<&str> {
+        let needs_network = !self.hosts.is_empty() && level == IsolationLevel::Landlock;
+        self.refused.as_deref().or(needs_network.then_some("domains"))
+    }
+
+    /// Tests whether the version of Landlock makes no difference.
+    fn is_for_any_landlock(&self) -> bool {
+        self.ended_by.is_some() || self.name.ends_with("-bomb") || !self.hosts.is_empty()
+    }
+}
+
 fn check_level(level: IsolationLevel, landlock_abi: Option<i32>) {
     let table = ScriptTable::load();
     let mut victims = Victims::create();
     let mut findings = Vec::new();
     for script in &table.scripts {
+        if landlock_abi.is_some() && script.is_for_any_landlock() {
+            continue;
+        }
         let command = table.command(script, &victims);
-        let mut policy = victims.policy();
-        // A busy machine needs longer than the script has for as many files as by default.
-        policy.limits = ResourceLimits { files: 2_000, ..short_limits(SECONDS) };
+        let policy = script.policy(&victims);
         let start = Instant::now();
-        let exit = match victims.run_with(&command, policy, level, landlock_abi) {
-            Ok(exit) => exit,
-            Err(error) => {
+        let result = victims.run_with(&command, policy, level, landlock_abi);
+        let exit = match (result, script.expected_refusal(level)) {
+            (Ok(exit), None) => exit,
+            (Ok(_), Some(_)) => {
+                findings.push(format!("{}: must be refused", script.name));
+                continue;
+            }
+            (Err(error), Some(reason)) if error.to_string().contains(reason) => continue,
+            (Err(error), _) => {
                 findings.push(format!("{}: not run: {error}", script.name));
                 continue;
             }
@@ -97,7 +138,7 @@ fn check_level(level: IsolationLevel, landlock_abi: Option<i32>) {
         }
     }
     assert!(findings.is_empty(), "{}", findings.join("\n"));
-    assert!(table.scripts.len() >= 60, "{} scripts", table.scripts.len());
+    assert!(table.scripts.len() >= 70, "{} scripts", table.scripts.len());
 }
 
 fn last_line(output: &[u8]) -> String {

@@ -6,6 +6,7 @@
 mod figures;
 mod fixture;
 mod hostile;
+mod machines;
 mod network;
 mod ordinary;
 mod probe;

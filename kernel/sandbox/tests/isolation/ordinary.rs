@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde::Deserialize;
-use skillhost_policy::IsolationLevel;
+use skillhost_policy::{IsolationLevel, LimitLayer};
 
 use crate::fixture::{Victims, short_limits};
 
@@ -20,6 +20,8 @@ struct OrdinaryScript {
     #[serde(default)]
     exit_code: i32,
     signal: Option<i32>,
+    /// The limits that it needs beyond the default.
+    limits: Option<LimitLayer>,
 }
 
 fn check_level(level: IsolationLevel, landlock_abi: Option<i32>) {
@@ -47,6 +49,8 @@ fn run_table(table: &str, readable: &[PathBuf], level: IsolationLevel, landlock_
         let command: Vec<_> = script.command.iter().map(|word| victims.fill(word)).collect();
         let mut policy = victims.policy();
         policy.limits = short_limits(30);
+        let file_mib = script.limits.and_then(|limits| limits.file_mib);
+        policy.limits.file_mib = file_mib.unwrap_or(policy.limits.file_mib);
         policy.filesystem.allow_read.push(repository.clone());
         policy.filesystem.allow_read.extend(readable.iter().cloned());
         let result = victims.run_with(&command, policy, level, landlock_abi);

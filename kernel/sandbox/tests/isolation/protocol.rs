@@ -148,6 +148,12 @@ fn nested_run_reaches_landlock() {
         let spec = victims.spec(&words(&["/bin/echo", "nested"]), victims.policy());
         let exit = block_on(launcher().run(spec)).unwrap();
         println!("{} {}", exit.isolation.level, serde_json::to_string(&exit.isolation).unwrap());
+        // With neither level nothing runs.
+        let mut spec = victims.spec(&words(&["/bin/sh", "-c", "echo x >ran"]), victims.policy());
+        spec.levels.landlock_abi = Some(0);
+        let error = block_on(launcher().run(spec)).unwrap_err();
+        assert!(error.to_string().starts_with("no isolation level is available"), "{error}");
+        assert!(!victims.path("work/ran").exists());
         return;
     }
     let victims = Victims::create();
@@ -165,6 +171,7 @@ fn nested_run_reaches_landlock() {
     ]);
     let exit = block_on(launcher().run(spec)).unwrap();
     let output = String::from_utf8_lossy(&exit.stdout);
+    assert_eq!(exit.end.exit_code, Some(0), "{exit:?} {output}");
     assert!(output.contains(r#"landlock {"level":"landlock""#), "{exit:?} {output}");
     assert!(output.contains(r#"{"level":"namespaces","step":"clone""#), "{output}");
 }
