@@ -51,7 +51,7 @@ pub use limits::KernelLimits;
 pub use load::{LoadedManifests, to_rejection};
 pub use load_error::ExtensionLoadError;
 pub use loader::{BundledExtension, LibraryLoadError};
-pub use plugin::{ContextReply, LoadedPlugin, Plugin, PreparedCall};
+pub use plugin::{CallGrant, ContextReply, LoadedPlugin, Plugin, PreparedCall};
 pub use plugin_loader::{LoadContext, PluginLoader};
 pub use probe::{ProbeError, ProbeReport, probe_extension};
 pub use reload::elapsed_ms;

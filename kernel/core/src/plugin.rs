@@ -140,6 +140,18 @@ pub struct LoadedPlugin {
     pub bundled: bool,
 }
 
+/// The approvals that count for a prepared call of a tool that requires one unless it is granted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum CallGrant {
+    /// Approvals for the session, and the `allowed-tools` of approved skills.
+    #[default]
+    ByTool,
+    /// Approvals for the session within the scope of the call alone.
+    Required,
+    /// None is required: the operator granted this call before.
+    Given,
+}
+
 /// A tool call as prepared before its approval.
 #[derive(Default)]
 pub struct PreparedCall {
@@ -150,6 +162,8 @@ pub struct PreparedCall {
     /// The part of the tool's uses that an approval for the session covers, such as a workspace or
     /// a command line; without it, the approval covers all.
     pub scope: Option<String>,
+    /// The approvals that count for the call.
+    pub grant: CallGrant,
     /// The digest of the effect that the approval covers.
     pub effect: Option<String>,
     /// The plan, for [`Plugin::invoke`].

@@ -3,23 +3,24 @@
 //! Each decision is one line of `sandbox/data/kernel/approvals.jsonl`, which file tools cannot
 //! reach. Lines are appended and never changed; the last line of an id is in force.
 
+mod decision_log;
 mod details;
+mod error;
 mod extension_files;
 mod record;
+mod script_grant;
 
 use std::collections::BTreeMap;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::{Path, PathBuf};
-
-use rustix::fs::{FlockOperation, OFlags, flock};
-use skillhost_files::{create_private_dir, split_complete_lines, sync_directory, sync_file};
-use skillhost_payload::OperatorCommand;
+use std::fs;
+use std::path::PathBuf;
 
 use crate::home::Home;
 
+use decision_log::{Decision, DecisionLines};
+use error::APPROVE;
+
 pub use details::{ApprovalDetails, approval_details};
+pub use error::ApprovalsError;
 pub use extension_files::MANIFEST;
 pub use extension_files::{pin_digest, read_extension_files};
 pub use record::{
@@ -27,12 +28,7 @@ pub use record::{
     Approver,
 };
 pub use record::{changed_files, changed_tools};
-
-/// The record version that this program writes, and the newest that it reads.
-const VERSION: u32 = 1;
-
-/// The largest journal that is read, in bytes.
-const MAX_BYTES: u64 = 256 * 1024 * 1024;
+pub use script_grant::{GrantStatus, ScriptGrant, ScriptGrants};
 
 /// The approvals of a home, oldest first.
 #[derive(Debug, Clone, Default)]
@@ -42,43 +38,9 @@ pub struct Approvals {
     torn: bool,
 }
 
-/// An error of the journal of approvals.
-#[derive(Debug, thiserror::Error)]
-pub enum ApprovalsError {
-    /// The journal could not be read or written.
-    #[error("{}: {source}", path.display())]
-    Io {
-        /// The journal.
-        path: PathBuf,
-        /// The system's error.
-        source: io::Error,
-    },
-    /// A line of the journal is not a record.
-    #[error("{}:{line}: not a record of an approval: {reason}", path.display())]
-    Damaged {
-        /// The journal.
-        path: PathBuf,
-        /// The line, from 1.
-        line: usize,
-        /// The reason.
-        reason: String,
-    },
-}
-
-/// The command that approves an extension.
-const APPROVE: OperatorCommand<'_> = OperatorCommand::ApproveExtension { id: "ID" };
-
-impl ApprovalsError {
-    /// Returns a hint.
-    #[must_use]
-    pub fn hint(&self) -> String {
-        match self {
-            Self::Io { .. } => "check that it may be read and written".to_owned(),
-            Self::Damaged { path, .. } => format!(
-                "move {} away, then review and approve each extension again: {APPROVE}",
-                path.display()
-            ),
-        }
+impl Decision for ApprovalRecord {
+    fn version(&self) -> u32 {
+        self.version
     }
 }
 
@@ -88,20 +50,8 @@ impl Approvals {
     /// # Errors
     /// [`ApprovalsError`]; then no extension is approved.
     pub fn load(home: &Home) -> Result<Self, ApprovalsError> {
-        let path = approvals_file(home);
-        let mut options = OpenOptions::new();
-        // A link must not redirect the journal, and a FIFO must not block the start.
-        let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits();
-        match options.read(true).custom_flags(flags.cast_signed()).open(&path) {
-            Ok(mut file) => {
-                // Waits for a line that is being appended.
-                flock(&file, FlockOperation::LockShared)
-                    .map_err(|error| io_error(&path, error.into()))?;
-                Ok(Self::parse(&path, &read_limited(&mut file, &path)?)?.0)
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self::default()),
-            Err(error) => Err(io_error(&path, error)),
-        }
+        let DecisionLines { records, torn, .. } = DecisionLines::load(&approvals_file(home))?;
+        Ok(Self { records, torn })
     }
 
     /// Returns the approval in force for an extension, if its last record is one.
@@ -150,62 +100,17 @@ impl Approvals {
     /// # Errors
     /// [`ApprovalsError`]; the journal then is unchanged.
     pub fn append(home: &Home, record: &ApprovalRecord) -> Result<(), ApprovalsError> {
-        let path = approvals_file(home);
-        let io = |error| io_error(&path, error);
-        let dir = home.data_dir("kernel");
-        create_private_dir(&dir).map_err(io)?;
-        let mut options = OpenOptions::new();
-        let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits();
-        options.read(true).append(true).create(true).mode(0o600).custom_flags(flags.cast_signed());
-        let mut file = options.open(&path).map_err(io)?;
-        flock(&file, FlockOperation::LockExclusive).map_err(|error| io(error.into()))?;
-        // Read again under the lock: another process may have appended.
-        let bytes = read_limited(&mut file, &path)?;
-        let (approvals, length) = Self::parse(&path, &bytes)?;
-        if approvals.latest(&record.id) == Some(record) {
-            return Ok(());
-        }
-        let length = length as u64;
-        if approvals.torn {
-            // An incomplete line would merge with the new one.
-            file.set_len(length).map_err(io)?;
-        }
-        let mut line = serde_json::to_vec(record).map_err(|error| io(error.into()))?;
-        line.push(b'\n');
-        let written = file
-            .write_all(&line)
-            .and_then(|()| sync_file(&file))
-            // The directory entry of a new journal is durable only after its directory is synced.
-            .and_then(|()| sync_directory(&dir));
-        if written.is_err() {
-            // A line that cannot be removed is torn, or the caller revokes it.
-            let _ = file.set_len(length).and_then(|()| sync_file(&file));
-        }
-        written.map_err(io)
-    }
-
-    /// Parses a journal; also returns the length of its complete lines.
-    fn parse(path: &Path, bytes: &[u8]) -> Result<(Self, usize), ApprovalsError> {
-        let (lines, length) = split_complete_lines(bytes);
-        let mut records = Vec::with_capacity(lines.len());
-        for (number, line) in lines.into_iter().enumerate() {
-            let damaged = |reason: String| {
-                let path = path.to_owned();
-                ApprovalsError::Damaged { path, line: number + 1, reason }
-            };
-            let record: ApprovalRecord =
-                serde_json::from_slice(line).map_err(|error| damaged(error.to_string()))?;
-            if record.version > VERSION {
-                return Err(damaged(format!("version {} is unknown", record.version)));
-            }
-            records.push(record);
-        }
-        Ok((Self { records, torn: length < bytes.len() }, length))
+        DecisionLines::append(&home.data_dir("kernel"), FILE, record, |records| {
+            records.iter().rev().find(|last| last.id == record.id) == Some(record)
+        })
     }
 }
 
+/// The file of the approvals in the kernel's data directory.
+const FILE: &str = "approvals.jsonl";
+
 fn approvals_file(home: &Home) -> PathBuf {
-    home.data_dir("kernel").join("approvals.jsonl")
+    home.data_dir("kernel").join(FILE)
 }
 
 /// Moves the record of earlier versions away, once: it covered neither every kind of extension nor
@@ -219,23 +124,6 @@ pub fn retire_installed_record(home: &Home) -> Option<String> {
         "approvals of earlier versions no longer count: review each extension in \
          sandbox/extensions and approve it again: {APPROVE}"
     ))
-}
-
-fn io_error(path: &Path, source: io::Error) -> ApprovalsError {
-    ApprovalsError::Io { path: path.to_owned(), source }
-}
-
-fn read_limited(file: &mut File, path: &Path) -> Result<Vec<u8>, ApprovalsError> {
-    let mut bytes = Vec::new();
-    let regular = file.metadata().map_err(|error| io_error(path, error))?.is_file();
-    if !regular {
-        return Err(io_error(path, io::Error::other("not a regular file")));
-    }
-    file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(|error| io_error(path, error))?;
-    if bytes.len() as u64 > MAX_BYTES {
-        return Err(io_error(path, io::Error::other(format!("larger than {MAX_BYTES} bytes"))));
-    }
-    Ok(bytes)
 }
 
 #[cfg(test)]

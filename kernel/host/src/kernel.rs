@@ -15,6 +15,7 @@ use skillhost_core::{
 use skillhost_events::EventBus;
 use skillhost_home::{Home, SecretStore};
 use skillhost_payload::{AgentAnswer, AgentTask, CallError, ToolCall, ToolOutput};
+use skillhost_scripts::add_script_tool;
 use tokio_util::sync::CancellationToken;
 
 use crate::agent_updates::reload_agent;
@@ -70,6 +71,7 @@ impl Kernel {
         let agents = AgentRuntime::new(Arc::clone(&host), options.models, options.builder, gate);
         let mut tools = kernel_tool_table(&agents);
         add_command_tool(&mut tools, host.home());
+        add_script_tool(&mut tools, &host);
         host.set_builtin_tools(tools);
         let conversations = Arc::new(MessageChannels::default());
         let handler = UserMessageHandler::new(

@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use skillhost_conversation::{ApprovalDecision, ApprovalRequest, RunEntry};
 use skillhost_core::mistakes::truncate;
-use skillhost_core::{KernelError, PinnedInstance, Plugin, PreparedCall, ToolEntry};
+use skillhost_core::{CallGrant, KernelError, PinnedInstance, Plugin, PreparedCall, ToolEntry};
 use skillhost_manifest::ExtensionId;
 use skillhost_payload::{
     ApprovalPolicy, CallContext, CallError, CallOrigin, ErrorKind, OperatorCommand, ToolOutput,
@@ -195,6 +195,7 @@ impl AgentRuntime {
             details: Some(effect.details),
             is_protected: effect.scope.is_none(),
             scope: effect.scope,
+            grant: CallGrant::ByTool,
             effect: Some(effect.digest),
             plan: None,
         });
@@ -306,6 +307,9 @@ impl AgentRuntime {
         let entry = &call.tool.entry;
         let always = match entry.spec.needs_approval {
             _ if call.prepared.is_protected => true,
+            ApprovalPolicy::UnlessGranted if call.prepared.grant == CallGrant::Given => {
+                return Ok(CallApproval::Granted);
+            }
             ApprovalPolicy::Never => return Ok(CallApproval::Granted),
             ApprovalPolicy::UnlessGranted => false,
             ApprovalPolicy::Always => true,
@@ -317,7 +321,8 @@ impl AgentRuntime {
         let session = session.ok_or_else(|| no_approver_error(&entry.spec.name))?;
         let scope = call.prepared.scope.clone();
         let scope = scope.as_deref();
-        if !always && self.is_approved(session, &entry.spec.name, scope) {
+        let grant = call.prepared.grant;
+        if !always && self.is_approved(session, &entry.spec.name, scope, grant) {
             return Ok(CallApproval::Granted);
         }
         if let (None, ToolTarget::Extension(instance)) = (&call.prepared.details, &call.tool.target)
@@ -340,7 +345,7 @@ impl AgentRuntime {
                 (chain, details) => chain.or(details),
             },
         };
-        match self.request_approval(session, &request, scope).await? {
+        match self.request_approval(session, &request, scope, grant).await? {
             ApprovalDecision::Once => Ok(CallApproval::Granted),
             // An approval for each call is never stored, whichever decision the client sends.
             ApprovalDecision::Session => {
@@ -361,8 +366,14 @@ impl AgentRuntime {
         }
     }
 
-    fn is_approved(&self, session: &RunSession, tool: &str, scope: Option<&str>) -> bool {
-        session.permissions.load().is_granted(tool)
+    fn is_approved(
+        &self,
+        session: &RunSession,
+        tool: &str,
+        scope: Option<&str>,
+        grant: CallGrant,
+    ) -> bool {
+        (grant == CallGrant::ByTool && session.permissions.load().is_granted(tool))
             || self.run_sessions().has_approval(session, tool, scope)
     }
 
@@ -372,12 +383,13 @@ impl AgentRuntime {
         session: &RunSession,
         request: &ApprovalRequest,
         scope: Option<&str>,
+        grant: CallGrant,
     ) -> Result<ApprovalDecision, CallError> {
         let channel = session.reporter.channel.as_ref();
         let channel = channel.ok_or_else(|| no_approver_error(&request.tool))?;
         let _alone = session.approval_lock.lock().await;
         // Another call of the same tool may have been approved during the wait for the lock.
-        if !request.always && self.is_approved(session, &request.tool, scope) {
+        if !request.always && self.is_approved(session, &request.tool, scope, grant) {
             return Ok(ApprovalDecision::Once);
         }
         let limit = self.extensions().limits().approval;

@@ -9,7 +9,7 @@ use skillhost_files::{TreeFile, files_digest, sha256_hex};
 use skillhost_manifest::{ExtensionKind, IntegrationMode, Manifest};
 use skillhost_payload::ToolSpec;
 
-use super::VERSION;
+use super::decision_log::VERSION;
 use crate::installation::library_file_name;
 use crate::timestamp::now_ms;
 

@@ -161,6 +161,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "skillhost-kernel",
         &[
             "skillhost-command",
+            "skillhost-scripts",
             "skillhost-agents",
             "skillhost-core",
             "skillhost-control",

@@ -1,0 +1,104 @@
+//! The text that a person reads before a script is run.
+
+use std::fmt::Write as _;
+
+use crate::plan::ScriptPlan;
+use crate::script_result::printable_line;
+
+/// The files that are listed.
+const MAX_FILES: usize = 40;
+
+impl ScriptPlan {
+    /// Describes the run for its approval: script, digest, command, files, policy and level. Every
+    /// text of the skill and of the caller is on one line and printable.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        let mut text = String::new();
+        // Writing to a string cannot fail.
+        let _ = self.write_description(&mut text);
+        text
+    }
+
+    fn write_description(&self, text: &mut String) -> std::fmt::Result {
+        let tree = &self.tree;
+        let owner = if tree.is_operator_root { "" } else { ", not the operator's" };
+        writeln!(
+            text,
+            "the script {} of the skill {} (root {}{owner})",
+            printable_line(&self.path),
+            printable_line(&tree.skill_id),
+            printable_line(&tree.source)
+        )?;
+        writeln!(text, "digest {}", tree.digest)?;
+        let command: Vec<_> = self.command().iter().map(|word| quote_word(word)).collect();
+        writeln!(text, "$ {}", command.join(" "))?;
+        writeln!(text, "in {}", printable_line(&self.start_directory().display().to_string()))?;
+        for (name, value) in &self.variables {
+            writeln!(text, "with {}={}", printable_line(name), quote_word(value))?;
+        }
+        let level = self.isolation().level.as_str();
+        let missing: Vec<_> = self.isolation().missing.iter().map(|g| g.as_str()).collect();
+        match missing.as_slice() {
+            [] => writeln!(text, "isolation: {level}")?,
+            names => writeln!(text, "isolation: {level}, without: {}", names.join(", "))?,
+        }
+        writeln!(text, "policy {}:", self.granted_policy())?;
+        for permission in self.policy().explain() {
+            let value = printable_line(&permission.value);
+            writeln!(text, "  {} {value} ({})", permission.key, permission.source)?;
+        }
+        for excess in &self.policy().excess {
+            let value = printable_line(&excess.value);
+            writeln!(
+                text,
+                "  not granted, although the skill requests it: {} {value}",
+                excess.key
+            )?;
+        }
+        let bytes: u64 = tree.files.iter().map(|file| file.bytes).sum();
+        writeln!(text, "{} files, {bytes} bytes:", tree.files.len())?;
+        for file in tree.files.iter().take(MAX_FILES) {
+            let mode = if file.executable { " (executable)" } else { "" };
+            let sha256 = file.sha256.get(..12).unwrap_or(&file.sha256);
+            writeln!(text, "  {sha256} {:>8}  {}{mode}", file.bytes, printable_line(&file.path))?;
+        }
+        if tree.files.len() > MAX_FILES {
+            writeln!(text, "  and {} more", tree.files.len() - MAX_FILES)?;
+        }
+        Ok(())
+    }
+}
+
+/// Quotes a word like a shell does; control and hidden characters are escaped visibly.
+fn quote_word(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.to_owned();
+    }
+    let safe = printable_line(word);
+    // A word that is escaped must not look like one that contains a backslash.
+    match safe == *word {
+        true => format!("'{}'", word.replace('\'', "'\\''")),
+        false => format!("$'{}'", safe.replace('\'', "\\'")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::quote_word;
+
+    #[test]
+    fn words_are_quoted_visibly() {
+        for (word, quoted) in [
+            ("a/b.py", "a/b.py"),
+            ("", "''"),
+            ("a b", "'a b'"),
+            ("it's", "'it'\\''s'"),
+            ("a\n$ rm -r", "$'a\\u{a}$ rm -r'"),
+            ("\u{1b}[2J", "$'\\u{1b}[2J'"),
+            ("x\u{202e}y", "$'x\\u{202e}y'"),
+        ] {
+            assert_eq!(quote_word(word), quoted);
+        }
+    }
+}

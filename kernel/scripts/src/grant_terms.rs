@@ -1,0 +1,172 @@
+//! The policies that a grant names: those of scripts and of handler programs of a skill.
+
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize as _;
+use skillhost_home::{Approver, ScriptGrant};
+use skillhost_payload::{CallError, ErrorKind, SkillTree};
+use skillhost_policy::{
+    ComposedPolicy, OperatorPolicy, PolicyLayer, PolicyRequest, PolicySource, PolicyUse,
+    RequestedLayer,
+};
+use skillhost_sandbox::{IsolationReport, SandboxLauncher};
+
+use crate::work_directory::create_scratch;
+
+/// The names that stand for directories of a run in policies and digests.
+pub(crate) const COPY_NAME: &str = "@skill";
+pub(crate) const SCRATCH_NAME: &str = "@scratch";
+
+/// The statements from which the policy of a run is composed.
+#[derive(Clone, Copy)]
+pub(crate) struct PolicyTerms<'a> {
+    pub(crate) operator: &'a OperatorPolicy,
+    pub(crate) policy_use: PolicyUse,
+    pub(crate) tree: &'a SkillTree,
+    pub(crate) work: &'a Path,
+    pub(crate) operator_layer: Option<&'a PolicyLayer>,
+}
+
+/// The terms of a grant for all scripts and handler programs of a skill.
+#[derive(Debug)]
+pub struct GrantTerms {
+    /// The policy of scripts, without the directories of interpreters.
+    pub scripts: ComposedPolicy,
+    /// The policy of handler programs.
+    pub handlers: ComposedPolicy,
+    /// The isolation that both reach.
+    pub isolation: IsolationReport,
+}
+
+impl GrantTerms {
+    /// Determines the policies and the isolation of a skill as the settings are now. Blocks.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`] for a policy that is not valid, [`ErrorKind::Unavailable`]
+    /// without isolation, [`ErrorKind::Io`] if the disk fails.
+    pub fn determine(
+        operator: &OperatorPolicy,
+        launcher: &SandboxLauncher,
+        tree: &SkillTree,
+    ) -> Result<Self, CallError> {
+        let io_error = |error: std::io::Error| CallError::new(ErrorKind::Io, error.to_string());
+        let directory = tempfile::tempdir().map_err(io_error)?;
+        let base = std::fs::canonicalize(directory.path()).map_err(io_error)?;
+        for name in ["work", "skill", "scratch"] {
+            create_scratch(&base, name).map_err(io_error)?;
+        }
+        let scripts = compose_at(operator, PolicyUse::Script, tree, &base)?;
+        let handlers = compose_at(operator, PolicyUse::Handler, tree, &base)?;
+        let probe = |composed: &ComposedPolicy| {
+            launcher.probe(&composed.policy).map_err(|refusal| {
+                CallError::new(ErrorKind::Unavailable, refusal.to_string()).with_hint(refusal.hint)
+            })
+        };
+        let (first, second) = (probe(&scripts)?, probe(&handlers)?);
+        let isolation = if first.level <= second.level { first } else { second };
+        Ok(Self { scripts, handlers, isolation })
+    }
+
+    /// Returns the grant of these terms.
+    #[must_use]
+    pub fn to_grant(&self, tree: &SkillTree, approver: &Approver) -> ScriptGrant {
+        let policies = [self.scripts.digest(), self.handlers.digest()];
+        ScriptGrant::new(tree, &policies, self.isolation.level, approver)
+    }
+}
+
+/// Composes the policy of a skill's scripts or handler programs that a grant has to name: its digest
+/// depends neither on the private directories of a run nor on the interpreter.
+///
+/// # Errors
+/// [`ErrorKind::InvalidArgument`] for a policy that is not valid.
+pub fn grant_policy(
+    operator: &OperatorPolicy,
+    policy_use: PolicyUse,
+    tree: &SkillTree,
+) -> Result<ComposedPolicy, CallError> {
+    // The names of these directories are in no digest, so they need not exist.
+    compose_at(operator, policy_use, tree, "/nonexistent/skillhost".as_ref())
+}
+
+fn compose_at(
+    operator: &OperatorPolicy,
+    policy_use: PolicyUse,
+    tree: &SkillTree,
+    base: &Path,
+) -> Result<ComposedPolicy, CallError> {
+    let (copy, scratch) = (base.join("skill"), base.join("scratch"));
+    let required = RequiredPaths {
+        reads: vec![copy.clone()],
+        writes: vec![scratch.clone()],
+        aliases: vec![(copy, COPY_NAME), (scratch, SCRATCH_NAME)],
+    };
+    let work = base.join("work");
+    required.compose(&PolicyTerms { operator, policy_use, tree, work: &work, operator_layer: None })
+}
+
+/// The paths without which no script of a skill can run, which no layer takes away.
+pub(crate) struct RequiredPaths {
+    pub(crate) reads: Vec<PathBuf>,
+    pub(crate) writes: Vec<PathBuf>,
+    pub(crate) aliases: Vec<(PathBuf, &'static str)>,
+}
+
+impl RequiredPaths {
+    /// Composes the policy of a run, which always has these paths.
+    pub(crate) fn compose(&self, terms: &PolicyTerms<'_>) -> Result<ComposedPolicy, CallError> {
+        let PolicyTerms { operator, policy_use, tree, work, operator_layer } = *terms;
+        let mut base = policy_use.default_policy(work);
+        base.filesystem.allow_read.extend(self.reads.iter().cloned());
+        base.filesystem.allow_write.extend(self.writes.iter().cloned());
+        let layer = parse_skill_layer(tree)?;
+        let layers: Vec<_> = layer
+            .iter()
+            .map(|layer| RequestedLayer { source: PolicySource::Skill, layer })
+            .collect();
+        let aliases: Vec<_> =
+            self.aliases.iter().map(|(path, name)| (path.as_path(), *name)).collect();
+        let policy_error = |error: skillhost_policy::PolicyError| {
+            CallError::new(ErrorKind::InvalidArgument, format!("policy: {error}"))
+                .with_hint("correct `sandbox` in skillhost.yaml or in the skill's frontmatter")
+        };
+        let mut composed = operator
+            .compose(PolicyRequest {
+                policy_use,
+                id: Some(tree.skill_id.split('@').next().unwrap_or_default()),
+                base,
+                operator_layer,
+                layers: &layers,
+                work,
+                aliases: &aliases,
+            })
+            .map_err(policy_error)?;
+        let files = &mut composed.policy.filesystem;
+        for path in &self.reads {
+            if !files.allow_read.contains(path) {
+                files.allow_read.push(path.clone());
+            }
+        }
+        for path in &self.writes {
+            if !files.allow_write.contains(path) {
+                files.allow_write.push(path.clone());
+            }
+        }
+        // A layer may take the permission to write; the start directory stays readable.
+        let work = work.to_owned();
+        if !files.allow_write.contains(&work) && !files.allow_read.contains(&work) {
+            files.allow_read.push(work);
+        }
+        Ok(composed)
+    }
+}
+
+/// Parses the layer in a skill's frontmatter.
+fn parse_skill_layer(tree: &SkillTree) -> Result<Option<PolicyLayer>, CallError> {
+    let Some(value) = &tree.sandbox else { return Ok(None) };
+    PolicyLayer::deserialize(value).map(Some).map_err(|error| {
+        let message = format!("`sandbox` in the frontmatter of {}: {error}", tree.skill_id);
+        CallError::new(ErrorKind::InvalidArgument, message)
+            .with_hint("correct the frontmatter; the keys are those of `sandbox` in skillhost.yaml")
+    })
+}
