@@ -40,7 +40,7 @@ pub use environment::Environment;
 pub use error::{HomeChange, HomeError};
 pub use home::{Home, HomeSource};
 pub use installation::{FilesCheck, Installation, InstallationSearch, library_file_name};
-pub use operator_policy::load_operator_policy;
+pub use operator_policy::{load_operator_policy, operator_policy_without_home};
 pub use private_directory::{PrivateDirectory, copies_of};
 pub use rejection::{LoadPhase, LoadRejection};
 pub use reserved_ids::{ADDED, KERNEL_OWNER, OPERATOR_SOURCE, RESERVED_IDS};

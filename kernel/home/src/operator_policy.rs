@@ -36,6 +36,19 @@ pub fn load_operator_policy(home: &Home) -> Result<OperatorPolicy, SettingsError
     read_policy(settings, home, &user_home)
 }
 
+/// Returns the defaults for a run outside of a home: no settings, and the paths with secrets of the
+/// user.
+#[must_use]
+pub fn operator_policy_without_home() -> OperatorPolicy {
+    let user_home = std::env::var_os("HOME").filter(|home| !home.is_empty());
+    let user_home = user_home.map_or_else(|| PathBuf::from("/nonexistent"), PathBuf::from);
+    let user_home = std::fs::canonicalize(&user_home).unwrap_or(user_home);
+    let below = SECRET_NAMES.iter().map(|name| user_home.join(name));
+    let secrets =
+        below.map(|path| SecretPath { exists: path.symlink_metadata().is_ok(), path }).collect();
+    OperatorPolicy { user_home, secrets, ..OperatorPolicy::default() }
+}
+
 fn read_policy(
     settings: SandboxSettings,
     home: &Home,

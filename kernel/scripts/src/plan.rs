@@ -146,6 +146,18 @@ impl ScriptPlan {
         })
     }
 
+    /// Returns the files of the skill.
+    #[must_use]
+    pub fn tree(&self) -> &SkillTree {
+        &self.tree
+    }
+
+    /// Returns the path of the script in the skill.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
     /// Returns the policy of the run with the origin of each permission.
     #[must_use]
     pub fn policy(&self) -> &ComposedPolicy {

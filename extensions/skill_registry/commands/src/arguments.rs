@@ -4,6 +4,7 @@ mod export;
 mod paths;
 mod policy;
 mod proposals;
+mod scripts;
 mod skill;
 
 pub use export::ExportArgs;
@@ -13,6 +14,7 @@ pub(crate) use proposals::{
     ApproveArgs, AuditLogArgs, AuditStart, DiffArgs, HistoryArgs, LedgerCommand, ProposalCommand,
     ProposalsArgs, PruneArgs, RebaseArgs, RejectArgs, ReviewArgs, RollbackArgs, StatsArgs,
 };
+pub(crate) use scripts::{ApproveScriptsArgs, RunScriptArgs};
 pub use skill::SkillCommand;
 pub(crate) use skill::{
     CostArgs, DisableArgs, DoctorArgs, EnableArgs, ExplainArgs, FmtArgs, GraphArgs, LintArgs,

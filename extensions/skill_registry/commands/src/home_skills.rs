@@ -22,6 +22,7 @@ use skillhost_terminal::{
     ignore_broken_pipe, resolve_id, sanitize, wrap_line,
 };
 
+use super::script_approval::ScriptApproval;
 use super::wording::registry_error;
 use super::{declared, programs};
 use crate::arguments::SkillRoots;
@@ -52,7 +53,8 @@ pub(super) fn cmd_skill_show(session: &CliContext, id: &str, roots: &SkillRoots)
     if roots.roots.is_empty() {
         grants = tool_grants(session, &store, &snapshot);
     }
-    show_skill(session.output, (&store, &snapshot), id, &standing, &grants)?;
+    let scripts = ScriptApproval::read(session, (&store, &snapshot), id);
+    show_skill(session.output, (&store, &snapshot), id, &standing, &grants, scripts.as_ref())?;
     Ok(exit::OK)
 }
 
@@ -336,6 +338,7 @@ fn show_skill(
     id: &str,
     standing: &HashMap<SkillId, ApprovalStatus>,
     grants: &[ToolGrant],
+    scripts: Option<&ScriptApproval>,
 ) -> Result<(), CliError> {
     let args = ReadSkillArgs { skill_id: id.to_owned() };
     let read =
@@ -370,6 +373,9 @@ fn show_skill(
         }
         if let Some(grant) = grant {
             object["tool_grant"] = json!(grant);
+        }
+        if let Some(scripts) = scripts {
+            object["scripts"] = scripts.to_json();
         }
         if let Some(reasons) = read.get("ineligible") {
             object["ineligible"] = reasons.clone();
@@ -406,6 +412,9 @@ fn show_skill(
             let how = "`skillhost skill approve` takes the digest";
             print_field(output, "", &format!("{how} {digest} for all of it"))?;
         }
+    }
+    if let Some(scripts) = scripts {
+        print_field(output, "scripts", &scripts.to_line())?;
     }
     output.print_line(format!("digest       sha256 {}", text("digest")))?;
     output.print_line(format!("tokens       approx. {}", read["tokens"]))?;

@@ -1,6 +1,7 @@
 //! `skillhost skill`: skills on disk, without a kernel. One file per command.
 
 mod approve;
+mod approve_scripts;
 mod arguments;
 mod audit_log;
 mod batch;
@@ -37,6 +38,8 @@ mod review_context;
 mod roles;
 mod rollback;
 mod rules;
+mod run_script;
+mod script_approval;
 mod search;
 mod skills_ref;
 mod states;
@@ -80,6 +83,10 @@ pub fn cmd_skill(
         SkillCommand::Read { id, path: Some(path), roots }
         | SkillCommand::Resource { id, path, roots } => {
             home_skills::cmd_skill_resource(session, id, path, roots)
+        }
+        SkillCommand::Run(args) => run_script::cmd_skill_run(session, args),
+        SkillCommand::ApproveScripts(args) => {
+            approve_scripts::cmd_skill_approve_scripts(session, args)
         }
         SkillCommand::Validate(args) => validate::cmd_skill_validate(session, args),
         SkillCommand::Lint(args) => lint::cmd_skill_lint(session, args),

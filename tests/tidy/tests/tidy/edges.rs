@@ -336,6 +336,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "skill-diff",
             "skill-tokens",
             "skill-search",
+            // `skill run` and the approval of scripts.
+            "skillhost-policy",
+            "skillhost-sandbox",
+            "skillhost-scripts",
             "skillhost-terminal",
             "skillhost-control",
             "skillhost-home",

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 /// The roots of the skills of a home.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub struct SkillRoots {
     /// Directory of skills to use instead of the home's roots; may be repeated
     #[arg(long = "root", value_name = "DIR")]

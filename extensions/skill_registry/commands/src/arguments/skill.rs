@@ -8,6 +8,7 @@ use super::export::ExportArgs;
 use super::paths::{SkillPaths, SkillRoots};
 use super::policy::{PolicyArgs, PolicyFileArgs, ProfileArg};
 use super::proposals::{LedgerCommand, ProposalCommand};
+use super::scripts::{ApproveScriptsArgs, RunScriptArgs};
 
 /// A format of findings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -76,6 +77,10 @@ pub enum SkillCommand {
         #[command(flatten)]
         roots: SkillRoots,
     },
+    /// Run a script of a skill in isolation
+    Run(RunScriptArgs),
+    /// Let agents run the scripts of a skill without a question
+    ApproveScripts(ApproveScriptsArgs),
     /// Validate skills against a specification; exit 1 on an error
     Validate(ValidateArgs),
     /// Lint skills; exit 1 on a finding

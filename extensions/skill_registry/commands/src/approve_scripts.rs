@@ -1,0 +1,99 @@
+//! `skillhost skill approve-scripts`: the grant for the scripts of a skill, and its end.
+
+use serde_json::json;
+use skill_format::Digest;
+use skillhost_home::{ApprovalSurface, Approver, ScriptGrant, ScriptGrants};
+use skillhost_payload::SkillTree;
+use skillhost_sandbox::SandboxLauncher;
+use skillhost_scripts::GrantTerms;
+use skillhost_terminal::{CliContext, CliError, CommandResult, display_safe, exit};
+
+use super::consent::ApprovalFlags;
+use super::run_script::{operator_policy, read_tree, refusal};
+use crate::arguments::{ApproveScriptsArgs, SkillRoots};
+
+pub(super) fn cmd_skill_approve_scripts(
+    session: &CliContext,
+    args: &ApproveScriptsArgs,
+) -> CommandResult {
+    let home = session.trusted_home()?;
+    let tree = read_tree(session, &args.id, &SkillRoots::default())?;
+    let id = &tree.skill_id;
+    let operator = Approver::operator(match args.yes {
+        true => ApprovalSurface::CommandLine,
+        false => ApprovalSurface::Terminal,
+    });
+    if args.revoke {
+        let grants = ScriptGrants::load(&home)?;
+        let grant = grants.find(id, &tree.root).ok_or_else(|| {
+            let message = format!("the scripts of `{id}` are not approved");
+            CliError::new(exit::NOT_FOUND, message)
+        })?;
+        ScriptGrants::append(&home, &grant.revoked(&operator))?;
+        return report(session, id, None);
+    }
+    if !tree.is_operator_root {
+        let message = format!("`{id}` lies in a root that is not the operator's, or is unapproved");
+        return Err(CliError::new(exit::IO, message).with_hint(
+            "its scripts are approved per run or thread; set `trust: operator` for its root in \
+             skillhost.yaml if you trust all of its skills",
+        ));
+    }
+    let policy = operator_policy(Some(&home))?;
+    let terms = GrantTerms::determine(&policy, &SandboxLauncher::default(), &tree);
+    let terms = terms.map_err(refusal)?;
+    let digest: Digest = tree
+        .digest
+        .trim_start_matches("sha256:")
+        .parse()
+        .map_err(|error| CliError::new(exit::IO, format!("the digest of `{id}`: {error}")))?;
+    let consent = ApprovalFlags {
+        yes: args.yes,
+        digest: args.digest.as_deref(),
+        command: format!("skillhost skill approve-scripts {id}"),
+        look: format!("skillhost skill show {id}"),
+    };
+    let question = format!(
+        "Let agents run all scripts of `{id}` (digest {}) without a question?",
+        digest.short()
+    );
+    consent.require(session, digest, &question, || show_terms(session, &tree, &terms))?;
+    let grant = terms.to_grant(&tree, &operator);
+    ScriptGrants::append(&home, &grant)?;
+    report(session, id, Some(&grant))
+}
+
+fn show_terms(session: &CliContext, tree: &SkillTree, terms: &GrantTerms) -> Result<(), CliError> {
+    let output = session.output;
+    output.print_line(format!("{} files in {}:", tree.files.len(), tree.root.display()))?;
+    for file in &tree.files {
+        let mode = if file.executable { " (executable)" } else { "" };
+        let path = display_safe(&file.path);
+        output.print_line(format!("  {:>8}  {path}{mode}", file.bytes))?;
+    }
+    output.print_line(format!("isolation: at least {}", terms.isolation.level.as_str()))?;
+    output.print_line("policy of scripts:")?;
+    for permission in terms.scripts.explain() {
+        let value = display_safe(&permission.value).to_string();
+        output.print_line(format!("  {} {value} ({})", permission.key, permission.source))?;
+    }
+    Ok(())
+}
+
+fn report(session: &CliContext, id: &str, grant: Option<&ScriptGrant>) -> CommandResult {
+    if session.output.json {
+        session.output.print_json(&json!({
+            "skill_id": id,
+            "scripts_approved": grant.is_some(),
+            "digest": grant.map(|grant| &grant.digest),
+            "level": grant.map(|grant| grant.level),
+        }))?;
+    } else {
+        let id = display_safe(id);
+        session.output.print_line(match grant {
+            Some(_) => format!("approved the scripts of `{id}` as they are"),
+            None => format!("revoked the approval of the scripts of `{id}`"),
+        })?;
+    }
+    Ok(exit::OK)
+}
