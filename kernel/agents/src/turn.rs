@@ -193,10 +193,11 @@ impl AgentRuntime {
             origin: request.origin,
             correlation_id: request.correlation_id.clone(),
             approved_effect: None,
-            // `invoke_tool` sets both: only tools need them.
+            // `invoke_tool` sets these: only tools need them.
             workspaces: Vec::new(),
             active_skills: Vec::new(),
             call_chain: Vec::new(),
+            reads_files: false,
         }
     }
 

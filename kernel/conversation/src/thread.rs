@@ -116,6 +116,12 @@ impl Thread {
         self.state.skills.iter().map(|active| active.skill.clone()).collect()
     }
 
+    /// Returns the active skill whose text is in the message with this index.
+    #[must_use]
+    pub fn skill_in_message(&self, index: usize) -> Option<&SkillRef> {
+        self.state.skill_in_message(index)
+    }
+
     /// Adds a message. A user message comes after every tool result: calls without one are closed
     /// first, as [`Thread::close_open_calls`] does.
     ///

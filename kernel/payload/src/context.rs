@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::skill::SkillRef;
+use crate::active_skills::SkillRef;
 use crate::workspace::Workspace;
 
 /// The caller, turn and deadline of a call; passed with every call.
@@ -50,6 +50,9 @@ pub struct CallContext {
     /// the call, the outermost first; set by the kernel.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub call_chain: Vec<String>,
+    /// The caller has another tool that opens files by their path; set by the kernel.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub reads_files: bool,
 }
 
 /// The depth limit of delegations and programs of skills together: the length of a call chain.

@@ -4,6 +4,7 @@
 //! Both sides of a border use these types, so there is one definition of each. Unknown fields are
 //! ignored and optional ones have defaults: a payload grows without a new contract version.
 
+mod active_skills;
 mod agent;
 mod context;
 mod effect;
@@ -23,6 +24,7 @@ mod timestamp;
 mod tool;
 mod workspace;
 
+pub use active_skills::{ActiveSkillsChange, SkillRef};
 pub use agent::{AgentAnswer, AgentTask};
 pub use context::{CallContext, CallOrigin, CatalogScope, MAX_CALL_DEPTH};
 pub use effect::{ChangeKind, EffectChange, EffectRequest, ToolEffect, effect_interface};
@@ -41,9 +43,8 @@ pub use published::{
 pub use review::{ReviewDecision, ReviewOffer, ReviewRequest};
 pub use schedule::{RunTaskRequest, scheduler_interface};
 pub use skill::{
-    ActivateSkillRequest, ActiveSkill, ActiveSkillsChange, SkillContent, SkillCreatedReport,
-    SkillGeneration, SkillProgram, SkillProgramKind, SkillProgramsRequest, SkillRef, SkillRequest,
-    skill_interface,
+    ActivateSkillRequest, ActiveSkill, SkillContent, SkillCreatedReport, SkillGeneration,
+    SkillProgram, SkillProgramKind, SkillProgramsRequest, SkillRequest, skill_interface,
 };
 pub use skill_tree::{SkillTree, SkillTreeFile, SkillTreeRequest};
 pub use timestamp::{format_compact_time, format_minute, format_rfc3339, format_second};

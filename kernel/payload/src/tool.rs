@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
+use crate::active_skills::{ActiveSkillsChange, SkillRef};
 use crate::context::CallContext;
-use crate::skill::{ActiveSkillsChange, SkillRef};
 
 /// A tool as it is offered to a caller.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

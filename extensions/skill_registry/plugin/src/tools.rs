@@ -1,7 +1,9 @@
 //! The registry's tools and the audience of their results.
 
 use skill_service::{
-    ExplainCatalogArgs, ListSkillsArgs, audience_of, read_skill, read_skill_resource,
+    ExplainCatalogArgs, LOAD_SKILLS, ListSkillsArgs, READ_LOADED, ReadSkillArgs, UNLOAD_SKILLS,
+    audience_of, check_room, load_skills, read_loaded, read_skill, read_skill_resource,
+    unload_skills,
 };
 use skillhost_sdk::prelude::*;
 
@@ -44,7 +46,12 @@ pub(crate) fn call_read(
     let (snapshot, audience) = (of.store.snapshot(), audience_of(cx));
     tracing::debug!(args = args.as_str(), "{tool}");
     let answer = match tool {
-        "read_skill" => read_skill(&of.store, &snapshot, audience, &args.parse()?),
+        LOAD_SKILLS | UNLOAD_SKILLS | READ_LOADED => return call_session_tool(of, cx, tool, args),
+        "read_skill" => {
+            let args: ReadSkillArgs = args.parse()?;
+            let room = check_room(cx, &args.skill_id);
+            room.and_then(|()| read_skill(&of.store, &snapshot, audience, &args))
+        }
         "read_skill_resource" => read_skill_resource(&snapshot, audience, &args.parse()?),
         other => return Err(ExtensionError::not_found(format!("no tool `{other}`"))),
     };
@@ -54,4 +61,29 @@ pub(crate) fn call_read(
         of.record_access(cx, read);
     }
     to_tool_output(answer)
+}
+
+/// Calls a tool of the skills that the caller's thread has loaded.
+fn call_session_tool(
+    of: &RegistryState,
+    cx: &CallContext,
+    tool: &str,
+    args: ToolArgs<'_>,
+) -> Result<ToolOutput> {
+    let (store, snapshot) = (&of.store, of.store.snapshot());
+    let answer = match tool {
+        LOAD_SKILLS => load_skills(store, &snapshot, cx, &args.parse()?),
+        UNLOAD_SKILLS => unload_skills(store, &snapshot, cx, &args.parse()?),
+        _ => read_loaded(&snapshot, cx, &args.parse()?),
+    };
+    let answer = answer.map_err(to_extension_error)?;
+    for read in answer.reads {
+        of.finder.record_read(&cx.session_id, &cx.agent_id, &read);
+        of.record_access(cx, read);
+    }
+    let output = ToolOutput::text(answer.text).with_structured(&answer.structured)?;
+    Ok(match answer.change {
+        Some(change) => output.with_skills_change(change),
+        None => output,
+    })
 }

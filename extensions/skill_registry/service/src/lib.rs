@@ -55,7 +55,9 @@ pub use search::{
     SimilarityScores, SkillQuery, SkillSearchResult, SkillSearcher,
 };
 pub use tools::{
-    ExplainCatalogArgs, ListSkillsArgs, ReadResourceArgs, ReadSkillArgs, SearchContext, ToolAnswer,
-    activate_skill, list_skills, matching_skills, propose_skill_update, read_skill,
-    read_skill_resource, search_skills, skill_content, skill_tree, tool_specs,
+    ExplainCatalogArgs, LOAD_SKILLS, ListSkillsArgs, LoadMode, LoadSkillsArgs, READ_LOADED,
+    ReadLoadedArgs, ReadResourceArgs, ReadSkillArgs, SearchContext, SessionAnswer, ToolAnswer,
+    UNLOAD_SKILLS, UnloadSkillsArgs, activate_skill, check_room, list_skills, load_skills,
+    matching_skills, propose_skill_update, read_loaded, read_skill, read_skill_resource,
+    search_skills, skill_content, skill_tree, tool_specs, unload_skills,
 };

@@ -18,10 +18,12 @@ use skillhost_payload::{ErrorKind, OperatorCommand, SkillContent};
 
 mod activate;
 mod list;
+mod properties;
 mod propose;
 mod read;
 mod resource;
 mod search;
+mod session;
 mod skill_files;
 mod spec;
 mod values;
@@ -33,6 +35,10 @@ pub use read::read_skill;
 pub use resource::read_skill_resource;
 pub(crate) use resource::to_registry_error;
 pub use search::{SearchContext, search_skills};
+pub use session::{
+    LOAD_SKILLS, LoadMode, LoadSkillsArgs, READ_LOADED, ReadLoadedArgs, SessionAnswer,
+    UNLOAD_SKILLS, UnloadSkillsArgs, check_room, load_skills, read_loaded, unload_skills,
+};
 pub use skill_files::skill_tree;
 pub use spec::tool_specs;
 

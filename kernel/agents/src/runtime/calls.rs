@@ -171,13 +171,15 @@ impl AgentRun<'_> {
         match self.agents.invoke_for_model(context, &call.name, arguments).await {
             Ok(ToolOutput { text, is_error, skill, skills_change, .. }) => {
                 let (text, is_complete) = truncate_result(text);
-                let skill = skill.filter(|_| !is_error);
-                // A tool that only returns the text of a skill makes it active.
-                let added = || skill.clone().map(|skill| ActiveSkillsChange::Add(vec![skill]));
-                let change = skills_change.or_else(added);
                 // A truncated skill is incomplete, so the next request carries its text.
-                let carried = skill.filter(|_| is_complete);
-                ToolCallResult { call: call.clone(), text, is_error, change, carried }
+                let carried = skill.filter(|_| !is_error && is_complete);
+                ToolCallResult {
+                    call: call.clone(),
+                    text,
+                    is_error,
+                    change: skills_change,
+                    carried,
+                }
             }
             Err(error) => {
                 ToolCallResult::from_error(call, truncate_result(format_tool_error(&error)).0)

@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
@@ -11,8 +12,8 @@ use skillhost_core::mistakes::truncate;
 use skillhost_core::{CallGrant, KernelError, PinnedInstance, Plugin, PreparedCall, ToolEntry};
 use skillhost_manifest::ExtensionId;
 use skillhost_payload::{
-    ApprovalPolicy, CallContext, CallError, CallOrigin, ErrorKind, OperatorCommand, ToolOutput,
-    skill_interface,
+    ActiveSkillsChange, ApprovalPolicy, CallContext, CallError, CallOrigin, ErrorKind,
+    OperatorCommand, ToolOutput, skill_interface,
 };
 
 use super::lineage::describe_chain;
@@ -107,6 +108,11 @@ impl AgentRuntime {
             context.workspaces = self.workspaces_of_call(&context, session.as_deref()).await;
             context.active_skills =
                 session.as_ref().map_or_else(Vec::new, |session| session.skills.list());
+            context.reads_files = match (&session, context.origin) {
+                (Some(session), _) => session.reads_files.load(Ordering::Relaxed),
+                // A person has a shell.
+                (None, origin) => origin == CallOrigin::Operator,
+            };
             let mut arguments = Cow::Borrowed(arguments);
             let mut prepared = loop {
                 // A call that fails anyway fails before any approval is requested.
@@ -138,13 +144,16 @@ impl AgentRuntime {
                     plugin.invoke(&context, name, &arguments, prepared).await?
                 }
             };
-            if !may_change || output.is_error {
-                output.skills_change = None;
-            }
+            let text_of = output.skill.clone().filter(|_| !output.is_error);
+            output.skills_change = match output.skills_change.take() {
+                Some(change) if may_change && !output.is_error => Some(change),
+                // A tool that only returns the text of a skill makes it active.
+                _ => text_of.clone().map(|skill| ActiveSkillsChange::Add(vec![skill])),
+            };
             match (&session, &output.skills_change) {
                 (Some(session), Some(change)) if is_models => session.skills.apply(change),
                 // Its result would state a change that no thread has.
-                (_, Some(_)) if output.skill.is_none() => return Err(no_thread_error(name).into()),
+                (_, Some(_)) if text_of.is_none() => return Err(no_thread_error(name).into()),
                 _ => output.skills_change = None,
             }
             if let Cow::Owned(changed) = &arguments {

@@ -5,7 +5,7 @@ use skillhost_conversation::{
     RunEvent, StopReason,
 };
 use skillhost_core::SEPARATOR;
-use skillhost_core::foreign_text::{new_nonce, nonce_statement, nonces};
+use skillhost_core::foreign_text::{new_nonce, nonce_statement, nonces, sanitize_line};
 
 use super::calls::deduplicate_call_ids;
 use super::run_state::{AgentRun, TurnContext};
@@ -160,6 +160,19 @@ impl AgentRun<'_> {
         self.session.reporter.emit(&RunEvent::UsageReported { agent_id, model, usage });
     }
 
+    /// Replaces the texts of active skills in the first messages of the thread: they stay in force
+    /// word for word, so they are not summarized.
+    fn without_skill_texts(&self, mut first: Vec<Message>) -> Vec<Message> {
+        for (index, message) in first.iter_mut().enumerate() {
+            if let Message::Tool { text, .. } = message
+                && let Some(skill) = self.thread.skill_in_message(index)
+            {
+                *text = loaded_skill_text(&skill.skill_id);
+            }
+        }
+        first
+    }
+
     /// Replaces older messages by a summary from the same model; if that fails, elides the older
     /// tool results. Messages of about `room` tokens stay, by default a share of the window. Returns
     /// the estimated tokens before and after, or `None` if the history could not be shortened.
@@ -177,9 +190,10 @@ impl AgentRun<'_> {
         let (older, newer) = messages.split_at(until);
         let parameters = self.agent.agent_manifest().parameters.clone();
         let nonce = new_nonce();
-        let request = compaction::summary_request(older, window, parameters, &nonce);
         // Cloned, as the request below borrows the run mutably.
         let (older, newer) = (older.to_vec(), newer.to_vec());
+        let material = self.without_skill_texts(older.clone());
+        let request = compaction::summary_request(&material, window, parameters, &nonce);
         let summary = match self.send_request(turn.number, &request, false).await {
             // An unusable summary is not stored: eliding results loses less.
             Ok(reply) => compaction::format_summary(&reply, &older, &newer, &nonce),
@@ -209,6 +223,11 @@ impl AgentRun<'_> {
         });
         Ok(Some((before, after)))
     }
+}
+
+/// Returns the text for a summary in the place of an active skill's instructions.
+fn loaded_skill_text(skill_id: &str) -> String {
+    format!("(the instructions of the skill {}, which stays loaded)", sanitize_line(skill_id))
 }
 
 /// Returns whether a message is a tool result that can still be elided.

@@ -1,6 +1,7 @@
 //! The turns of one run.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use skillhost_control::InstructionLayerKind;
 use skillhost_conversation::{
@@ -20,6 +21,9 @@ use super::permissions::ToolPermissions;
 use super::run_state::{AgentRun, TurnContext};
 use super::skills::SkillChange;
 use crate::turn::TurnRequest;
+
+/// The tools that open any file of the sandbox or of a workspace by its path.
+const FILE_TOOLS: [&str; 2] = ["read_file", "run_command"];
 
 impl AgentRun<'_> {
     /// Repeats turns until the model replies without a tool call.
@@ -137,6 +141,8 @@ impl AgentRun<'_> {
         }
         self.refresh_skills(&composed.context).await?;
         let tools = self.cancellable(self.offered_tools(&composed.context)).await?;
+        let reads_files = tools.iter().any(|tool| FILE_TOOLS.contains(&tool.name.as_str()));
+        self.session.reads_files.store(reads_files, Ordering::Relaxed);
         Ok(TurnContext { number, context: composed.context, system: composed.system_prompt, tools })
     }
 

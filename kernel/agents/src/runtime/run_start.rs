@@ -1,6 +1,7 @@
 //! The start and end of runs: for a user, an extension or another agent.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use arc_swap::ArcSwap;
 use futures::future::BoxFuture;
@@ -267,6 +268,7 @@ impl AgentRuntime {
             reporter: RunReporter::new(&agent.manifest.id, channel, transcript),
             permissions: ArcSwap::default(),
             skills: SessionSkills::default(),
+            reads_files: AtomicBool::default(),
             budget: Arc::new(budget.with_deadline(now, limit_ms)),
             delegation_chain,
             call_chain,

@@ -1,6 +1,7 @@
 //! The active runs, by the session id of their tool calls.
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
@@ -40,6 +41,8 @@ pub(crate) struct RunSession {
     pub(crate) reporter: RunReporter,
     pub(crate) permissions: ArcSwap<ToolPermissions>,
     pub(crate) skills: SessionSkills,
+    /// The model is offered a tool that opens files by their path.
+    pub(crate) reads_files: AtomicBool,
     pub(crate) budget: Arc<RunBudget>,
     pub(crate) delegation_chain: DelegationChain,
     /// The delegations and programs that led to the run, as in the context of its calls.

@@ -115,9 +115,8 @@ impl ActiveSkills {
         active
             .filter_map(|skill| match self.known.get(&skill.skill_id)? {
                 SkillLookup::Current(now) if now.content.digest != skill.digest => {
-                    // The files may have changed with the text.
-                    let skill_id = skill.skill_id.clone();
-                    Some(SkillRef { skill_id, digest: now.content.digest.clone(), tree: None })
+                    // The files stay those of the load: the next receipt tells that they changed.
+                    Some(SkillRef { digest: now.content.digest.clone(), ..skill.clone() })
                 }
                 _ => None,
             })

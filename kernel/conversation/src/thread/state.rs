@@ -125,6 +125,14 @@ impl ThreadState {
         }
     }
 
+    pub(super) fn skill_in_message(&self, index: usize) -> Option<&SkillRef> {
+        let active = self.skills.iter().filter(|active| active.in_messages);
+        let carrier = |skill: &SkillRef| self.carriers.get(&skill.skill_id);
+        active
+            .map(|active| &active.skill)
+            .find(|skill| carrier(skill).is_some_and(|(_, at)| *at == index))
+    }
+
     fn remap_skill_messages(&mut self, moved: impl Fn(usize) -> Option<usize>) {
         self.carriers.retain(|_, (_, at)| match moved(*at) {
             Some(to) => {

@@ -115,6 +115,7 @@ fn entry_names_are_stable() {
         r#"{"entry":"left_out","before":2}"#,
         r#"{"entry":"compacted","summary":"s","keep_from":1}"#,
         r#"{"entry":"reset"}"#,
+        r#"{"entry":"skill","skill":{"skill_id":"a","digest":"d"},"in_messages":true}"#,
     ] {
         let entry: entry::ThreadEntry = serde_json::from_str(line).unwrap();
         assert_eq!(serde_json::to_string(&entry).unwrap(), line);
@@ -304,6 +305,66 @@ fn in_messages_follows_latest_digest() {
 }
 
 #[test]
+fn skills_change_with_their_receipts() {
+    let disk = SmallDisk::with_room(usize::MAX);
+    let mut thread = on_disk(&disk);
+    wait(thread.push(user("go"))).unwrap();
+    let (a, b) = (skill("a", "d1"), skill("b", "d2"));
+    let steps: [(&str, &[&SkillRef]); 4] =
+        [("a", &[&a]), ("a b", &[&a, &b]), ("b", &[&b]), ("", &[])];
+    for (round, (receipt, active)) in steps.into_iter().enumerate() {
+        let id = round.to_string();
+        wait(thread.push(calls(&[&id]))).unwrap();
+        let active = active.iter().map(|skill| (*skill).clone()).collect();
+        wait(thread.change_skills(active, answer(&id, receipt), None)).unwrap();
+    }
+    // Wherever a crash cuts the journal, the skills are those of the last receipt.
+    let journal = disk.bytes.lock().unwrap().clone();
+    for end in first_line("t", "worker").len()..=journal.len() {
+        let thread = reread(&journal[..end]).unwrap();
+        let last = thread.messages().iter().rev().find_map(|message| match message {
+            Message::Tool { text, .. } => Some(text.as_str()),
+            _ => None,
+        });
+        let names: Vec<_> = skills(&thread).iter().map(|(id, ..)| *id).collect();
+        assert_eq!(names.join(" "), last.unwrap_or_default(), "{end}");
+    }
+}
+
+#[test]
+fn unloaded_text_stays_known_until_its_message_goes() {
+    let mut thread = Thread::in_memory("worker");
+    let (a, changed) = (skill("a", "d1"), skill("a", "d2"));
+    wait(thread.push(calls(&["1"]))).unwrap();
+    wait(thread.change_skills(vec![a.clone()], answer("1", "text"), Some(a.clone()))).unwrap();
+    assert_eq!(skills(&thread), [("a", "d1", true)]);
+    wait(thread.change_skills(Vec::new(), answer("2", "none"), None)).unwrap();
+    wait(thread.change_skills(vec![a.clone()], answer("3", "a"), None)).unwrap();
+    assert_eq!(skills(&thread), [("a", "d1", true)], "the message still has it");
+    wait(thread.change_skills(vec![changed], answer("4", "a"), None)).unwrap();
+    assert_eq!(skills(&thread), [("a", "d2", false)], "not this text");
+    wait(thread.change_skills(vec![a], answer("5", "a"), None)).unwrap();
+    wait(thread.compact("summary".into(), 6)).unwrap();
+    assert_eq!(skills(&thread), [("a", "d1", false)]);
+}
+
+#[test]
+fn entry_of_later_version_is_never_dropped() {
+    let disk = SmallDisk::with_room(usize::MAX);
+    let mut thread = on_disk(&disk);
+    wait(thread.push(user("kept"))).unwrap();
+    let later = line::with_checksum(br#"{"at":1,"entry":"mood","mood":"good"}"#.to_vec());
+    let journal = [disk.bytes.lock().unwrap().as_slice(), &later].concat();
+    for end in [&b""[..], &later] {
+        let error = reread(&[&*journal, end].concat()).unwrap_err();
+        assert!(matches!(error, ThreadError::LaterEntry { line: 3, .. }), "{error}");
+        assert_eq!(error.hint(), "resume it with the kernel version that wrote it");
+    }
+    // Half of it is what a crash leaves, in every version.
+    assert_eq!(reread(&journal[..journal.len() - 2]).unwrap().messages(), [user("kept")]);
+}
+
+#[test]
 fn elision_and_reset_remove_contents() {
     let mut thread = Thread::in_memory("worker");
     wait(thread.push(calls(&["1"]))).unwrap();
@@ -403,6 +464,7 @@ enum Act {
     Push(Message),
     Hear(String, String),
     Activate(SkillRef, bool),
+    Change(Vec<SkillRef>, Message, Option<SkillRef>),
     Compact(String, usize),
     LeaveOut(usize),
     Settle,
@@ -415,6 +477,13 @@ fn act() -> impl Strategy<Value = Act> {
         2 => ("\\PC{0,8}", "[m-o]").prop_map(|(text, id)| Act::Hear(text, id)),
         3 => ("[a-c]", "[x-z]", any::<bool>())
             .prop_map(|(id, digest, there)| Act::Activate(skill(&id, &digest), there)),
+        2 => (prop::collection::vec(("[a-c]", "[x-z]"), 0..3), message(), any::<bool>())
+            .prop_map(|(active, result, there)| {
+                let active: Vec<_> =
+                    active.iter().map(|(id, digest)| skill(id, digest)).collect();
+                let carried = active.last().filter(|_| there).cloned();
+                Act::Change(active, result, carried)
+            }),
         1 => ("\\PC{0,8}", 0..9_usize).prop_map(|(text, from)| Act::Compact(text, from)),
         1 => (0..9_usize).prop_map(Act::LeaveOut),
         1 => Just(Act::Settle),
@@ -427,6 +496,9 @@ fn perform(thread: &mut Thread, act: Act) -> bool {
         Act::Push(message) => wait(thread.push(message)).is_ok(),
         Act::Hear(text, id) => wait(thread.push_user_message(text, id)).is_ok(),
         Act::Activate(skill, there) => wait(thread.activate(skill, there)).is_ok(),
+        Act::Change(active, result, carried) => {
+            wait(thread.change_skills(active, result, carried)).is_ok()
+        }
         Act::Compact(summary, from) => wait(thread.compact(summary, from)).is_ok(),
         Act::LeaveOut(before) => wait(thread.elide_tool_results(before)).is_ok(),
         Act::Settle => wait(thread.close_open_calls()).is_ok(),

@@ -185,6 +185,18 @@ mod tests {
     }
 
     #[test]
+    fn dotted_names_never_take_names_of_others() {
+        let request = request(&["skills.load", "read_skill", "skills_load"], &["skills.load"]);
+        let names = ToolNameMap::from_request(&request);
+        let wire = ["skills.load", "skills_load", "read_skill"].map(|name| names.to_wire(name));
+        assert_eq!(wire, ["skills_load_2", "skills_load", "read_skill"]);
+        assert_eq!(names.to_kernel("skills_load_2"), "skills.load");
+        assert_eq!(names.to_kernel("skills_load"), "skills_load");
+        // A model that writes the kernel's name means this tool.
+        assert_eq!(names.to_kernel("skills.load"), "skills.load");
+    }
+
+    #[test]
     fn call_ids_are_unique_and_valid() {
         let mut ids = CallIdAllocator::from_messages(&request(&[], &["t"]).messages);
         let taken: Vec<_> =

@@ -3,7 +3,7 @@
 use serde_json::json;
 use skillhost_agents::TurnRequest;
 use skillhost_core::{KernelError, KernelLimits};
-use skillhost_payload::{CallContext, CallOrigin, CatalogScope, ErrorKind};
+use skillhost_payload::{CallContext, CallOrigin, CatalogScope, ErrorKind, SkillRef};
 use test_support::TestHome;
 
 use crate::fixture::{Gate, KernelFixture, SOON, home_with, misbehaving, operator, patient};
@@ -92,13 +92,18 @@ async fn call_context_arrives_complete() {
         workspaces: Vec::new(),
         active_skills: Vec::new(),
         call_chain: Vec::new(),
+        reads_files: false,
     };
-    let output = fixture
-        .kernel
-        .agents()
-        .invoke_tool(sent.clone(), "a", r#"{"do": "context"}"#)
-        .await
-        .unwrap();
+    // Only the kernel states what an approval covers and which skills are active.
+    let skill = SkillRef { skill_id: "x".into(), digest: "d".into(), tree: None };
+    let forged = CallContext {
+        approved_effect: Some("d".into()),
+        active_skills: vec![skill],
+        reads_files: true,
+        ..sent.clone()
+    };
+    let output =
+        fixture.kernel.agents().invoke_tool(forged, "a", r#"{"do": "context"}"#).await.unwrap();
     assert_eq!(output.text, "a");
     let seen: CallContext = serde_json::from_str(output.structured.unwrap().get()).unwrap();
     // The kernel assigns the numbers of calls.
@@ -111,7 +116,8 @@ async fn call_context_arrives_complete() {
     let next: CallContext = serde_json::from_str(output.structured.unwrap().get()).unwrap();
     let call_id = next.call_id;
     assert!(call_id > seen.call_id);
-    assert_eq!(next, CallContext { call_id, deadline_ms: Some(60_000), ..operator() });
+    let expected = CallContext { call_id, deadline_ms: Some(60_000), ..operator() };
+    assert_eq!(next, CallContext { reads_files: true, ..expected }, "a person has a shell");
     fixture.kernel.shutdown().await;
 }
 
@@ -150,6 +156,7 @@ async fn turn_identifies_agent_to_extensions() {
         workspaces: Vec::new(),
         active_skills: Vec::new(),
         call_chain: Vec::new(),
+        reads_files: false,
     };
     assert_eq!(seen, expected);
     // A tool that the model calls in this turn receives the same caller, and so does a nested one.

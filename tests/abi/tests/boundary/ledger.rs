@@ -182,6 +182,9 @@ async fn no_tool_changes_approval_state() {
         "propose_skill_update",
         "read_skill",
         "read_skill_resource",
+        "skills.load",
+        "skills.read",
+        "skills.unload",
         "writer",
     ];
     assert_eq!(names, expected, "a new tool: does it take arguments that decide?");

@@ -30,10 +30,13 @@ fn default_prompt_has_instructions_and_catalog() {
 
     ---
 
+    <available_skills>
     [Available Skills]
     • `greet` — Greets people. Use when somebody arrives.
 
     Use read_skill(skill_id) to load full instructions.
+    </available_skills>
+    You MUST load a skill, with skills.load or read_skill, before you use its instructions, files or scripts.
     ");
 }
 
@@ -54,10 +57,13 @@ fn prompt_layers_are_in_order() {
 
     ---
 
+    <available_skills>
     [Available Skills]
     • `greet` — Greets people. Use when somebody arrives.
 
     Use read_skill(skill_id) to load full instructions.
+    </available_skills>
+    You MUST load a skill, with skills.load or read_skill, before you use its instructions, files or scripts.
     "#);
 }
 
@@ -71,10 +77,13 @@ fn prompt_blocks_follow_priority() {
 
     ---
 
+    <available_skills>
     [Available Skills]
     • `greet` — Greets people. Use when somebody arrives.
 
     Use read_skill(skill_id) to load full instructions.
+    </available_skills>
+    You MUST load a skill, with skills.load or read_skill, before you use its instructions, files or scripts.
 
     ---
 
@@ -91,7 +100,7 @@ fn json_prompt_is_one_object() {
         {
           "extension": "skill_registry",
           "priority": 60,
-          "text": "[Available Skills]\n• `greet` — Greets people. Use when somebody arrives.\n\nUse read_skill(skill_id) to load full instructions."
+          "text": "<available_skills>\n[Available Skills]\n• `greet` — Greets people. Use when somebody arrives.\n\nUse read_skill(skill_id) to load full instructions.\n</available_skills>\nYou MUST load a skill, with skills.load or read_skill, before you use its instructions, files or scripts."
         },
         {
           "extension": "echo",
@@ -105,7 +114,7 @@ fn json_prompt_is_one_object() {
         "origin": "agent"
       },
       "schema_version": 1,
-      "system_prompt": "Answer.\n\n---\n\n[Available Skills]\n• `greet` — Greets people. Use when somebody arrives.\n\nUse read_skill(skill_id) to load full instructions."
+      "system_prompt": "Answer.\n\n---\n\n<available_skills>\n[Available Skills]\n• `greet` — Greets people. Use when somebody arrives.\n\nUse read_skill(skill_id) to load full instructions.\n</available_skills>\nYou MUST load a skill, with skills.load or read_skill, before you use its instructions, files or scripts."
     }
     "#);
 }

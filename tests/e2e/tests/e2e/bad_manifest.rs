@@ -254,7 +254,7 @@ fn config_and_list_name_bad_manifest() {
     --- stdout
     EXTENSION      STATE            VERSION PROVIDES
     echo           loaded           0.1.0   tools echo, context 200, service
-    skill_registry loaded           0.1.0   tools list_skills read_skill read_skill_resource propose_skill_update explain_catalog, context 60, service, skill
+    skill_registry loaded           0.1.0   tools list_skills read_skill read_skill_resource skills.load skills.unload skills.read propose_skill_update explain_catalog, context 60, service, skill
     bad            rejected (parse)         [HOME]/sandbox/extensions/bad/manifest.yaml:1:1: `name` is missing
     --- stderr
     note: `skill_registry` optionally depends on `embedding`, which does not exist

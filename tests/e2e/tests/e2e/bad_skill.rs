@@ -87,10 +87,13 @@ fn kernel_serves_valid_skills() {
 
     ---
 
+    <available_skills>
     [Available Skills]
     • `greet` — Greets people. Use when somebody arrives.
 
     Use read_skill(skill_id) to load full instructions.
+    </available_skills>
+    You MUST load a skill, with skills.load or read_skill, before you use its instructions, files or scripts.
     "#);
     // The log names each omitted skill once.
     for id in ["brackets", "dangling", "folder", "link-out", "not-utf8", "pipe", "sparse"] {

@@ -143,7 +143,14 @@ fn bundled_registry_answers_mcp_clients() {
     lonely.run(["init", "mine"]).success();
     let mut client = Client::connect_with(&mut lonely.command(["--home", "mine", "mcp"]));
     let listed = client.result("tools/list", json!({}));
-    let names = ["list_skills", "propose_skill_update", "read_skill", "read_skill_resource"];
+    let names = [
+        "list_skills",
+        "propose_skill_update",
+        "read_skill",
+        "read_skill_resource",
+        "skills.load",
+        "skills.read",
+    ];
     assert_eq!(texts(&listed["tools"], "/name"), names);
     let read = json!({ "name": "read_skill", "arguments": { "skill_id": "code-review" } });
     let skill = client.result("tools/call", read);

@@ -35,7 +35,7 @@ fn single_skill_lists_parts() {
     references/teas.md 18 ~10          37
 
     client      characters  listed shortened without description left out
-    skillhost   111 of 8000 1      0         0                   0
+    skillhost   256 of 8000 1      0         0                   0
     Claude Code 37 of 8000  1      0         0                   0
     Codex       63 of 8000  1      0         0                   0
 
@@ -53,7 +53,7 @@ fn single_skill_lists_parts() {
     references/teas.md ~10             37
 
     client      characters  listed shortened without description left out
-    skillhost   111 of 8000 1      0         0                   0
+    skillhost   256 of 8000 1      0         0                   0
     Claude Code 37 of 8000  1      0         0                   0
     Codex       63 of 8000  1      0         0                   0
 
@@ -71,10 +71,10 @@ fn several_skills_list_totals() {
     brew     13 ~10    42 ~34             119 ~102     12 ~12 18 ~10 in 1, 1 not text
     greet    10 ~7     39 ~31             66 ~43       3 ~3
     purge    user only user only          62 ~43       3 ~3
-    3 skills 38 ~35    91 ~75             247 ~188     18 ~18 18 ~10 in 1, 1 not text
+    3 skills 71 ~71    91 ~75             247 ~188     18 ~18 18 ~10 in 1, 1 not text
 
     client      characters  listed shortened without description left out
-    skillhost   138 of 8000 2      0         0                   0
+    skillhost   283 of 8000 2      0         0                   0
     Claude Code 61 of 8000  2      0         0                   0
     Codex       170 of 8000 3      0         0                   0
 
@@ -93,7 +93,7 @@ fn json_reports_token_counter() {
       "clients": [
         {
           "budget": 8000,
-          "chars": 111,
+          "chars": 256,
           "client": "skillhost",
           "listed": 1,
           "omitted": 0,
@@ -180,9 +180,9 @@ fn json_reports_token_counter() {
           "o200k": 12
         },
         "catalog": {
-          "chars": 111,
-          "estimate": 28,
-          "o200k": 28
+          "chars": 256,
+          "estimate": 64,
+          "o200k": 61
         },
         "instructions": {
           "chars": 408,
@@ -282,19 +282,19 @@ fn budget_truncates_catalog() {
     };
     insta::assert_snapshot!(clients(&[]), @"
     client      characters   listed shortened without description left out
-    skillhost   2351 of 8000 60     0         0                   0
+    skillhost   2496 of 8000 60     0         0                   0
     Claude Code 7821 of 8000 60     0         29                  0
     Codex       8000 of 8000 60     60        0                   0
     ");
     insta::assert_snapshot!(clients(&["--window", "1000000"]), @"
     client      characters     listed shortened without description left out
-    skillhost   2351 of 80000  60     0         0                   0
+    skillhost   2496 of 80000  60     0         0                   0
     Claude Code 14520 of 40000 60     0         0                   0
     Codex       16320 of 80000 60     0         0                   0
     ");
     insta::assert_snapshot!(clients(&["--window", "20000"]), @"
     client      characters   listed shortened without description left out
-    skillhost   1576 of 1600 60     0         31                  0
+    skillhost   1596 of 1600 60     0         36                  0
     Claude Code 660 of 800   60     0         60                  0
     Codex       1600 of 1600 37     9         28                  23
     ");
@@ -340,10 +340,10 @@ fn missing_paths_are_reported() {
     instructions       ~43    170
     body               ~3     11
 
-    client      characters listed shortened without description left out
-    skillhost   98 of 8000 1      0         0                   0
-    Claude Code 24 of 8000 1      0         0                   0
-    Codex       51 of 8000 1      0         0                   0
+    client      characters  listed shortened without description left out
+    skillhost   243 of 8000 1      0         0                   0
+    Claude Code 24 of 8000  1      0         0                   0
+    Codex       51 of 8000  1      0         0                   0
 
     estimated tokens, ceil(chars/4)
     --- stderr
@@ -376,10 +376,10 @@ fn invalid_files_do_not_stop_count() {
     skill    catalog   <available_skills> instructions body resources
     brew     ~10       ~34                ~114         ~12  ~10 in 1, 2 not text
     purge    user only user only          ~43          ~3
-    2 skills ~28       ~44                ~157         ~15  ~10 in 1, 2 not text
+    2 skills ~64       ~44                ~157         ~15  ~10 in 1, 2 not text
 
     client      characters  listed shortened without description left out
-    skillhost   111 of 8000 1      0         0                   0
+    skillhost   256 of 8000 1      0         0                   0
     Claude Code 37 of 8000  1      0         0                   0
     Codex       119 of 8000 2      0         0                   0
 
@@ -409,7 +409,7 @@ fn unreadable_file_is_reported() {
     leaf.bin           binary, 4 bytes
 
     client      characters  listed shortened without description left out
-    skillhost   111 of 8000 1      0         0                   0
+    skillhost   256 of 8000 1      0         0                   0
     Claude Code 37 of 8000  1      0         0                   0
     Codex       63 of 8000  1      0         0                   0
 

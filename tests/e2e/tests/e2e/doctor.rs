@@ -14,7 +14,7 @@ fn healthy_home_has_no_findings() {
     exit 0
     --- stdout
     ok echo 0.1.0 (tools echo, context 200, service; opened in [N] µs)
-    ok skill_registry 0.1.0 (tools list_skills read_skill read_skill_resource propose_skill_update explain_catalog, context 60, service, skill; opened in [N] µs)
+    ok skill_registry 0.1.0 (tools list_skills read_skill read_skill_resource skills.load skills.unload skills.read propose_skill_update explain_catalog, context 60, service, skill; opened in [N] µs)
     review human: people decide about proposals
     note `skill_registry` optionally depends on `embedding`, which does not exist
     ");
@@ -62,6 +62,9 @@ fn healthy_home_has_no_findings() {
               "list_skills",
               "read_skill",
               "read_skill_resource",
+              "skills.load",
+              "skills.unload",
+              "skills.read",
               "propose_skill_update",
               "explain_catalog"
             ],
@@ -95,7 +98,7 @@ fn duplicate_tool_names_both_owners() {
     exit 1
     --- stdout
     ok echo 0.1.0 (tools echo, context 200, service; opened in [N] µs)
-    ok skill_registry 0.1.0 (tools list_skills read_skill read_skill_resource propose_skill_update explain_catalog, context 60, service, skill; opened in [N] µs)
+    ok skill_registry 0.1.0 (tools list_skills read_skill read_skill_resource skills.load skills.unload skills.read propose_skill_update explain_catalog, context 60, service, skill; opened in [N] µs)
     rejected parrot in phase wire
       manifest: [HOME]/manifests/parrot/manifest.yaml
       reason: the tool `echo` of `parrot` is already provided by `echo`
@@ -120,7 +123,7 @@ fn failed_dependency_fails_only_its_dependents() {
     exit 1
     --- stdout
     ok echo 0.1.0 (tools echo, context 200, service; opened in [N] µs)
-    ok skill_registry 0.1.0 (tools list_skills read_skill read_skill_resource propose_skill_update explain_catalog, context 60, service, skill; opened in [N] µs)
+    ok skill_registry 0.1.0 (tools list_skills read_skill read_skill_resource skills.load skills.unload skills.read propose_skill_update explain_catalog, context 60, service, skill; opened in [N] µs)
     ok content (agent)
     disabled sleeping
     rejected waiting in phase plan
@@ -151,7 +154,7 @@ fn shipped_id_requires_allow_shadowing() {
     exit 1
     --- stdout
     ok echo 0.1.0 (tools echo, context 200, service; opened in [N] µs)
-    ok skill_registry 0.1.0 (tools list_skills read_skill read_skill_resource propose_skill_update explain_catalog, context 60, service, skill; opened in [N] µs)
+    ok skill_registry 0.1.0 (tools list_skills read_skill read_skill_resource skills.load skills.unload skills.read propose_skill_update explain_catalog, context 60, service, skill; opened in [N] µs)
     rejected echo in phase discover
       manifest: [HOME]/sandbox/extensions/echo/manifest.yaml
       reason: the id `echo` is already used by [HOME]/manifests/echo/manifest.yaml
@@ -168,7 +171,7 @@ fn shipped_id_requires_allow_shadowing() {
     insta::assert_snapshot!(home.skillhost(["ext", "doctor"]), @"
     exit 0
     --- stdout
-    ok skill_registry 0.1.0 (tools list_skills read_skill read_skill_resource propose_skill_update explain_catalog, context 60, service, skill; opened in [N] µs)
+    ok skill_registry 0.1.0 (tools list_skills read_skill read_skill_resource skills.load skills.unload skills.read propose_skill_update explain_catalog, context 60, service, skill; opened in [N] µs)
     ok echo 0.1.0 (tools echo, context 200, service; opened in [N] µs)
     review human: people decide about proposals
     note [HOME]/sandbox/extensions/echo/manifest.yaml takes over `echo` from [HOME]/manifests/echo/manifest.yaml (allow_shadowing)
@@ -183,7 +186,7 @@ fn invalid_config_rejects_only_its_extension() {
     insta::assert_snapshot!(home.skillhost(["ext", "doctor"]), @"
     exit 1
     --- stdout
-    ok skill_registry 0.1.0 (tools list_skills read_skill read_skill_resource propose_skill_update explain_catalog, context 60, service, skill; opened in [N] µs)
+    ok skill_registry 0.1.0 (tools list_skills read_skill read_skill_resource skills.load skills.unload skills.read propose_skill_update explain_catalog, context 60, service, skill; opened in [N] µs)
     rejected echo in phase new
       manifest: [HOME]/manifests/echo/manifest.yaml
       reason: config: unknown field `greting`, expected `greeting`

@@ -18,7 +18,7 @@ fn list_shows_loaded_rejected_disabled() {
     --- stdout
     EXTENSION      STATE            VERSION PROVIDES
     echo           loaded           0.1.0   tools echo, context 200, service
-    skill_registry loaded           0.1.0   tools list_skills read_skill read_skill_resource propose_skill_update explain_catalog, context 60, service, skill
+    skill_registry loaded           0.1.0   tools list_skills read_skill read_skill_resource skills.load skills.unload skills.read propose_skill_update explain_catalog, context 60, service, skill
     helper         loaded                   agent
     absent         rejected (probe)         library `libabsent.so` not found in the manifest's directory, the executable's directory or lib/skillhost
     idle           disabled
@@ -65,6 +65,9 @@ fn list_shows_loaded_rejected_disabled() {
             "list_skills",
             "read_skill",
             "read_skill_resource",
+            "skills.load",
+            "skills.unload",
+            "skills.read",
             "propose_skill_update",
             "explain_catalog"
           ],

@@ -248,7 +248,10 @@ fn installed_copy_runs_main_flow() {
     assert_eq!(skills, shipped);
     assert_eq!(listed["problems"], serde_json::json!([]));
     let prompt = run(&["ask", "--print-prompt", "hello"]).stdout;
-    assert!(prompt.contains("\n---\n\n[Available Skills]\n• `code-review` — "), "{prompt}");
+    assert!(
+        prompt.contains("\n---\n\n<available_skills>\n[Available Skills]\n• `code-review` — "),
+        "{prompt}"
+    );
     let builder = run(&["ask", "--agent", "builder_agent", "--print-prompt", "hello"]).stdout;
     assert!(builder.contains("<skill_content name=\"extension-development\""), "{builder}");
 }

@@ -77,6 +77,7 @@ mod screenshots;
 mod search_hostile;
 mod secrets;
 mod self_extension;
+mod session_tools;
 mod skill;
 mod skill_doctor;
 mod skill_fmt;

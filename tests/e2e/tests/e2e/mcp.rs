@@ -56,7 +56,14 @@ fn only_exported_tools_are_available() {
     let mut client = Client::connect(&home);
     let listed = client.result("tools/list", json!({}));
     // The echo extension exports no tools.
-    let names = ["list_skills", "propose_skill_update", "read_skill", "read_skill_resource"];
+    let names = [
+        "list_skills",
+        "propose_skill_update",
+        "read_skill",
+        "read_skill_resource",
+        "skills.load",
+        "skills.read",
+    ];
     assert_eq!(texts(&listed["tools"], "/name"), names);
     let read = &listed["tools"][2];
     assert_eq!(
@@ -427,7 +434,7 @@ fn every_protocol_version_is_served() {
         let mut client = Client::spawn(home.command().arg("mcp"));
         let info = client.initialize(requested, &json!({}));
         assert_eq!(info["protocolVersion"], offered, "{requested}");
-        assert!(client.result("tools/list", json!({}))["tools"].as_array().unwrap().len() == 4);
+        assert!(client.result("tools/list", json!({}))["tools"].as_array().unwrap().len() == 6);
         let resources = client.result("resources/list", json!({}));
         assert_eq!(texts(&resources["resources"], "/uri"), ["skill://greet/SKILL.md"]);
         assert_eq!(client.call("read_skill", json!({ "skill_id": "greet" }))["isError"], false);
@@ -544,8 +551,17 @@ fn server_without_home_finds_skills() {
     let tools = client.result("tools/list", json!({}));
     assert_eq!(
         texts(&tools["tools"], "/name"),
-        ["list_skills", "read_skill", "read_skill_resource"]
+        ["list_skills", "read_skill", "read_skill_resource", "skills.load", "skills.read"]
     );
+    let loaded = client.call("skills.load", json!({ "names": ["near"] }));
+    let text = loaded["content"][0]["text"].as_str().unwrap();
+    assert!(
+        text.starts_with("<skill_content name=\"near\"") && text.contains("\nNear.\n"),
+        "{text}"
+    );
+    let own = json!({ "path": "SKILL.md", "skill": "near" });
+    let page = client.call("skills.read", own)["content"][0]["text"].take();
+    assert!(page.as_str().unwrap().starts_with("{\"path\":\"SKILL.md\""), "{page}");
     let resources = client.result("resources/list", json!({}));
     let description = resources["resources"][0]["description"].as_str().unwrap();
     assert_eq!(description, "In the project. (from claude, not trusted)");

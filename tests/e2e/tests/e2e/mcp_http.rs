@@ -192,7 +192,14 @@ fn http_serves_all_methods() {
     let server = HttpServer::start_for(&home);
     let mut client = HttpClient::connect(&server);
     let tools = client.request("tools/list", &json!({}));
-    let names = ["list_skills", "propose_skill_update", "read_skill", "read_skill_resource"];
+    let names = [
+        "list_skills",
+        "propose_skill_update",
+        "read_skill",
+        "read_skill_resource",
+        "skills.load",
+        "skills.read",
+    ];
     assert_eq!(texts(&tools["result"]["tools"], "/name"), names);
     let call = json!({ "name": "read_skill", "arguments": { "skill_id": "greet" } });
     let response = client.request("tools/call", &call);

@@ -79,8 +79,14 @@ fn rmcp_client_uses_every_method() {
         with_client(&home, &way, |client, _| async move {
             let tools = client.list_all_tools().await.unwrap();
             let names: Vec<_> = tools.iter().map(|tool| &*tool.name).collect();
-            let expected =
-                ["list_skills", "propose_skill_update", "read_skill", "read_skill_resource"];
+            let expected = [
+                "list_skills",
+                "propose_skill_update",
+                "read_skill",
+                "read_skill_resource",
+                "skills.load",
+                "skills.read",
+            ];
             assert_eq!(names, expected);
             let read = tool_call("read_skill", &json!({ "skill_id": "greet" }));
             let read = client.call_tool(read).await.unwrap();

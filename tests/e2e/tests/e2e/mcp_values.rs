@@ -119,6 +119,8 @@ fn text_tools_have_no_schema() {
         ("propose_skill_update", object),
         ("read_skill", None),
         ("read_skill_resource", None),
+        ("skills.load", None),
+        ("skills.read", None),
     ];
     assert_eq!(kinds, expected.map(|(name, kind)| (name.to_owned(), kind)));
     for (tool, arguments) in [

@@ -14,7 +14,7 @@ fn run_reports_then_stops_on_interrupt() {
     --- stdout
     EXTENSION      STATE  VERSION PROVIDES
     echo           loaded 0.1.0   tools echo, context 200, service
-    skill_registry loaded 0.1.0   tools list_skills read_skill read_skill_resource propose_skill_update explain_catalog, context 60, service, skill
+    skill_registry loaded 0.1.0   tools list_skills read_skill read_skill_resource skills.load skills.unload skills.read propose_skill_update explain_catalog, context 60, service, skill
     running; Ctrl-C ends it
     --- stderr
     note: `skill_registry` optionally depends on `embedding`, which does not exist

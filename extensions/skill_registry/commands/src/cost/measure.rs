@@ -175,8 +175,11 @@ fn resources(
 fn catalog_line(listing: &SkillListing) -> String {
     let catalog = skill_format::render_catalog(&[listing.catalog_item()], usize::MAX);
     let text = catalog.map(|catalog| catalog.text).unwrap_or_default();
-    // The first line of the catalog is its header.
-    text.lines().nth(1).map(|line| format!("{line}\n")).unwrap_or_default()
+    // The lines of the frame begin otherwise.
+    text.lines()
+        .find(|line| line.starts_with('•'))
+        .map(|line| format!("{line}\n"))
+        .unwrap_or_default()
 }
 
 /// Renders the skill's element of `<available_skills>`.

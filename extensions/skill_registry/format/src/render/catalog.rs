@@ -7,8 +7,12 @@ use serde::Serialize;
 
 use super::line::{cut_at_word, sanitize_text, shorten_text};
 
-pub(super) const HEADER: &str = "[Available Skills]\n";
-pub(super) const FOOTER: &str = "\nUse read_skill(skill_id) to load full instructions.";
+pub(super) const HEADER: &str = "<available_skills>\n[Available Skills]\n";
+/// The end of the element, and the rule that holds for every skill in it.
+pub(super) const FOOTER: &str = "\nUse read_skill(skill_id) to load full instructions.\n\
+    </available_skills>\n\
+    You MUST load a skill, with skills.load or read_skill, before you use its instructions, files or \
+    scripts.";
 
 /// The minimum length of a shortened description in characters; a shorter one is dropped.
 const MIN_DESCRIPTION: usize = 24;
@@ -230,14 +234,17 @@ mod tests {
             ("empty", " "),
             ("extension-development", "How to create `extensions`. Use when building <tools>."),
         ]);
-        let text = "[Available Skills]\n\
+        let text = "<available_skills>\n[Available Skills]\n\
             • `code-review` — Code review checklist and best practices.\n\
             • `empty`\n\
             • `extension-development` — How to create 'extensions'. Use when building ‹tools›.\n\
             \n\
-            Use read_skill(skill_id) to load full instructions.";
+            Use read_skill(skill_id) to load full instructions.\n\
+            </available_skills>\n\
+            You MUST load a skill, with skills.load or read_skill, before you use its \
+            instructions, files or scripts.";
         let report =
-            RenderReport { listed: 3, chars: 224, budget: 8000, ..RenderReport::default() };
+            RenderReport { listed: 3, chars: 369, budget: 8000, ..RenderReport::default() };
         assert_eq!(
             render_catalog(&skills, 8000),
             Some(RenderedCatalog { text: text.to_owned(), report })
@@ -249,23 +256,26 @@ mod tests {
     fn long_descriptions_are_shortened_first() {
         let long = "many words here ".repeat(8);
         let skills = items(&[("a", "Short one."), ("b", &long), ("c", &long)]);
-        let Some(RenderedCatalog { text, report }) = render_catalog(&skills, 165) else {
+        let Some(RenderedCatalog { text, report }) = render_catalog(&skills, 310) else {
             panic!("no catalog")
         };
         assert_eq!(
             text,
-            "[Available Skills]\n\
+            "<available_skills>\n[Available Skills]\n\
              • `a` — Short one.\n\
              • `b` — many words here many words…\n\
              • `c` — many words here many words…\n\
              \n\
-             Use read_skill(skill_id) to load full instructions."
+             Use read_skill(skill_id) to load full instructions.\n\
+             </available_skills>\n\
+             You MUST load a skill, with skills.load or read_skill, before you use its \
+             instructions, files or scripts."
         );
         let expected = RenderReport {
             listed: 3,
             shortened: 2,
-            chars: 162,
-            budget: 165,
+            chars: 307,
+            budget: 310,
             ..RenderReport::default()
         };
         assert_eq!(report, expected);
@@ -275,25 +285,28 @@ mod tests {
     fn descriptions_are_dropped_from_end() {
         let long = "many words here ".repeat(8);
         let skills = items(&[("a", &long), ("b", &long), ("c", &long)]);
-        let Some(RenderedCatalog { text, report }) = render_catalog(&skills, 150) else {
+        let Some(RenderedCatalog { text, report }) = render_catalog(&skills, 295) else {
             panic!("no catalog")
         };
         assert_eq!(
             text,
-            "[Available Skills]\n\
+            "<available_skills>\n[Available Skills]\n\
              • `a` — many words here many…\n\
              • `b` — many words here many…\n\
              • `c`\n\
              \n\
-             Use read_skill(skill_id) to load full instructions."
+             Use read_skill(skill_id) to load full instructions.\n\
+             </available_skills>\n\
+             You MUST load a skill, with skills.load or read_skill, before you use its \
+             instructions, files or scripts."
         );
         let expected = RenderReport {
             listed: 3,
             shortened: 2,
             without_description: 1,
             omitted: 0,
-            chars: 137,
-            budget: 150,
+            chars: 282,
+            budget: 295,
         };
         assert_eq!(report, expected);
     }
@@ -302,25 +315,28 @@ mod tests {
     fn omitted_skills_are_counted() {
         let ids = ["a", "b", "c", "d"].map(|letter| letter.repeat(20));
         let skills = items(&[(&ids[0], "x"), (&ids[1], ""), (&ids[2], "z"), (&ids[3], "")]);
-        let Some(RenderedCatalog { text, report }) = render_catalog(&skills, 150) else {
+        let Some(RenderedCatalog { text, report }) = render_catalog(&skills, 295) else {
             panic!("no catalog")
         };
         assert_eq!(
             text,
-            "[Available Skills]\n\
+            "<available_skills>\n[Available Skills]\n\
              • `aaaaaaaaaaaaaaaaaaaa`\n\
              • `bbbbbbbbbbbbbbbbbbbb`\n\
              (2 more: list_skills(query))\n\
              \n\
-             Use read_skill(skill_id) to load full instructions."
+             Use read_skill(skill_id) to load full instructions.\n\
+             </available_skills>\n\
+             You MUST load a skill, with skills.load or read_skill, before you use its \
+             instructions, files or scripts."
         );
         let expected = RenderReport {
             listed: 2,
             shortened: 0,
             without_description: 1,
             omitted: 2,
-            chars: 150,
-            budget: 150,
+            chars: 295,
+            budget: 295,
         };
         assert_eq!(report, expected);
     }
@@ -328,11 +344,14 @@ mod tests {
     #[test]
     fn frame_is_rendered_over_budget() {
         let skills = items(&[("a", "x")]);
-        let text = "[Available Skills]\n\
+        let text = "<available_skills>\n[Available Skills]\n\
             (1 more: list_skills(query))\n\
             \n\
-            Use read_skill(skill_id) to load full instructions.";
-        let report = RenderReport { omitted: 1, chars: 100, budget: 10, ..RenderReport::default() };
+            Use read_skill(skill_id) to load full instructions.\n\
+            </available_skills>\n\
+            You MUST load a skill, with skills.load or read_skill, before you use its \
+            instructions, files or scripts.";
+        let report = RenderReport { omitted: 1, chars: 245, budget: 10, ..RenderReport::default() };
         assert_eq!(
             render_catalog(&skills, 10),
             Some(RenderedCatalog { text: text.to_owned(), report })

@@ -271,24 +271,24 @@ mod tests {
             total: 301,
         };
         let RenderedSelection { catalog: RenderedCatalog { text, report }, shown } =
-            render_selection(&choice, 4_000).expect("a block");
+            render_selection(&choice, 4_232).expect("a block");
         let lines: Vec<&str> = text.lines().collect();
         let begun = "— Reviews a change of code with a checklist of what goes wrong…";
-        assert_eq!(lines[1], format!("• `bound` {begun}"));
-        assert_eq!(lines[2], format!("• `skill-number-007` {begun}"));
-        assert_eq!(lines[3], format!("• `skill-number-000` — {LONG}"));
-        assert_eq!(lines[9], format!("• `skill-number-006` — {LONG}"));
-        assert_eq!(lines[10], format!("• `skill-number-008` {begun}"));
-        assert_eq!(lines[12], "• `skill-number-010`");
-        assert_eq!(lines[lines.len() - 3], "(243 more: list_skills(query))");
+        assert_eq!(lines[2], format!("• `bound` {begun}"));
+        assert_eq!(lines[3], format!("• `skill-number-007` {begun}"));
+        assert_eq!(lines[4], format!("• `skill-number-000` — {LONG}"));
+        assert_eq!(lines[10], format!("• `skill-number-006` — {LONG}"));
+        assert_eq!(lines[11], format!("• `skill-number-008` {begun}"));
+        assert_eq!(lines[13], "• `skill-number-010`");
+        assert_eq!(lines[lines.len() - 5], "(243 more: list_skills(query))");
         assert_eq!(shown.ids().take(3).collect::<Vec<_>>(), ["bound", &*ids[7], &*ids[0]]);
         let expected = RenderReport {
             listed: 58,
             shortened: 4,
             without_description: 47,
             omitted: 243,
-            chars: 2_475,
-            budget: 4_000,
+            chars: 2_620,
+            budget: 4_232,
         };
         assert_eq!(report, expected);
     }
@@ -299,7 +299,7 @@ mod tests {
         let all: Vec<_> = ids.iter().map(|id| item(id, LONG)).collect();
         let choice = SkillSelection { matched: &all[40..], others: &all, total: 41, stable: &[] };
         let RenderedSelection { catalog: RenderedCatalog { text, report }, .. } =
-            render_selection(&choice, 5_000).expect("a block");
+            render_selection(&choice, 5_145).expect("a block");
         assert!(
             text.starts_with(&format!("{HEADER}• `s40` — {LONG}\n• `s00` — {LONG}\n")),
             "{text}"
@@ -310,8 +310,8 @@ mod tests {
             shortened: 0,
             without_description: 6,
             omitted: 0,
-            chars: 4_949,
-            budget: 5_000,
+            chars: 5_094,
+            budget: 5_145,
         };
         assert_eq!(report, expected);
     }
@@ -324,8 +324,8 @@ mod tests {
             8_000,
         );
         let first = first.expect("a block");
-        let head = "[Available Skills]\n• `a` — About a.\n";
-        let foot = "\nUse read_skill(skill_id) to load full instructions.";
+        let head = "<available_skills>\n[Available Skills]\n• `a` — About a.\n";
+        let foot = FOOTER;
         assert_eq!(first.catalog.text, format!("{head}(499 more: list_skills(query))\n{foot}"));
         // Without new matches, the bytes stay the same.
         let choice = SkillSelection { matched: &all[..1], total: 500, ..SkillSelection::default() };

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use skill_catalog::{Audience, Snapshot};
 use skillhost_payload::{ApprovalPolicy, ToolAudience, ToolSpec, object_schema};
 
+use super::session::{LOAD_SKILLS, MAX_LOADED, READ_LOADED, UNLOAD_SKILLS};
 use super::values;
 
 /// The maximum number of ids that the schema of `skill_id` enumerates.
@@ -31,8 +32,18 @@ pub fn tool_specs(snapshot: &Snapshot, audience: Audience<'_>) -> Vec<ToolSpec> 
             output_schema: Some(values::list_output_schema()),
             ..reads("list_skills", LIST, list_schema())
         },
-        reads("read_skill", READ, object_schema(&json!({ "skill_id": skill_id }), &["skill_id"])),
+        ToolSpec {
+            changes_skills: true,
+            ..reads(
+                "read_skill",
+                READ,
+                object_schema(&json!({ "skill_id": skill_id }), &["skill_id"]),
+            )
+        },
         reads("read_skill_resource", RESOURCE, resource_schema(&skill_id)),
+        ToolSpec { changes_skills: true, ..reads(LOAD_SKILLS, LOAD, load_schema()) },
+        ToolSpec { changes_skills: true, ..reads(UNLOAD_SKILLS, UNLOAD, unload_schema()) },
+        reads(READ_LOADED, READ_FILE, read_loaded_schema()),
         ToolSpec {
             output_schema: Some(values::propose_output_schema()),
             read_only: false,
@@ -95,6 +106,49 @@ fn resource_schema(skill_id: &Value) -> Value {
         "limit": { "type": "integer", "minimum": 1, "description": "At most this many bytes" },
     });
     object_schema(&properties, &["skill_id", "path"])
+}
+
+const LOAD: &str = "Loads skills by their names in the catalog. You must load a skill before you use \
+    its instructions, files or scripts. From your next message on, the instructions of the loaded \
+    skills are in <active_skills>; if they conflict, the later one applies. The mode replace (the \
+    default) unloads the others, add keeps them.";
+
+const UNLOAD: &str = "Unloads skills that are no longer needed: those of `names`, or `all`. Their \
+    instructions no longer apply.";
+
+const READ_FILE: &str = "Reads a file of a loaded skill (a reference, a template, an asset) by its \
+    path in the skill; of the skill loaded last if `skill` is not given. Binary files are base64. \
+    Continue a long file at next_offset.";
+
+fn load_schema() -> Value {
+    let properties = json!({
+        "names": {
+            "type": "array",
+            "minItems": 1,
+            "maxItems": MAX_LOADED,
+            "items": { "type": "string" },
+        },
+        "mode": { "type": "string", "enum": ["replace", "add"], "default": "replace" },
+    });
+    object_schema(&properties, &["names"])
+}
+
+fn unload_schema() -> Value {
+    let properties = json!({
+        "names": { "type": "array", "items": { "type": "string" } },
+        "all": { "type": "boolean" },
+    });
+    object_schema(&properties, &[])
+}
+
+fn read_loaded_schema() -> Value {
+    let properties = json!({
+        "path": { "type": "string" },
+        "skill": { "type": "string" },
+        "offset": { "type": "integer", "minimum": 0 },
+        "limit": { "type": "integer", "minimum": 1, "maximum": 65_536 },
+    });
+    object_schema(&properties, &["path"])
 }
 
 const PROPOSE: &str = "Proposes a better text for a file of a skill, or a new skill, to the person \

@@ -80,4 +80,6 @@ mod search;
 #[cfg(test)]
 mod search_meaning;
 #[cfg(test)]
+mod session;
+#[cfg(test)]
 mod tools;

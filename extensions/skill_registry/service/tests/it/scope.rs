@@ -273,7 +273,8 @@ const SHARED: [(&str, &str); 3] = [
 fn session_block_appends_changes() {
     let large = Large::new(&SHARED);
     let first = large.block("s", "please feed the zebras");
-    let head = "[Available Skills]\n• `zebra-care` — Feeds zebras.\n• `filler-000`\n";
+    let head =
+        "<available_skills>\n[Available Skills]\n• `zebra-care` — Feeds zebras.\n• `filler-000`\n";
     assert!(first.starts_with(head), "{first}");
     let cut = first.find("\n(").unwrap() + 1;
     // The same prompt again, a prompt of no skill's: the same bytes.
@@ -285,7 +286,9 @@ fn session_block_appends_changes() {
     assert!(news.starts_with("new:\n• `violin-repair` — Mends violins.\n("), "{news}");
     // Another session starts with the matches of its own prompt.
     assert!(
-        large.block("t", "mend my violin").starts_with("[Available Skills]\n• `violin-repair`")
+        large
+            .block("t", "mend my violin")
+            .starts_with("<available_skills>\n[Available Skills]\n• `violin-repair`")
     );
     // Hot removal: gone after one more poll.
     std::fs::remove_dir_all(large.fixture.path("skills/zebra-care")).unwrap();
@@ -303,7 +306,7 @@ fn session_block_appends_changes() {
     );
     large.store.poll_full();
     let fourth = large.block("s", "and sew a quilt");
-    let head = "[Available Skills]\n• `quilt-making` — Sews large quilts.\n• `filler-000`\n";
+    let head = "<available_skills>\n[Available Skills]\n• `quilt-making` — Sews large quilts.\n• `filler-000`\n";
     assert!(fourth.starts_with(head), "{fourth}");
 }
 
@@ -318,7 +321,7 @@ fn bound_and_recent_skills_precede() {
     let search = |admits: &dyn Fn(&Skill) -> bool| large.search(&snapshot, "zebras", admits);
     let block =
         large.blocks.render_block(&snapshot, &Large::turn(scope, "s", "zebras"), &search).unwrap();
-    let head = "[Available Skills]\n• `quilt-making` — Sews quilts.\n\
+    let head = "<available_skills>\n[Available Skills]\n• `quilt-making` — Sews quilts.\n\
         • `violin-repair` — Mends violins.\n• `zebra-care` — Feeds zebras.\n• `filler-000`\n";
     assert!(block.starts_with(head), "{block}");
     assert!(block.chars().count() <= 3_000);
@@ -434,5 +437,9 @@ fn explanation_names_reason_for_omission() {
         assert!(answer.text.contains(line), "{line}: {}", answer.text);
     }
     // Explaining leaves no trace in a session.
-    assert!(large.block("s", "feed zebras").starts_with("[Available Skills]\n• `zebra-care`"));
+    assert!(
+        large
+            .block("s", "feed zebras")
+            .starts_with("<available_skills>\n[Available Skills]\n• `zebra-care`")
+    );
 }

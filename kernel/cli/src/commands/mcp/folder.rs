@@ -11,13 +11,14 @@ use skill_catalog::{
     Audience, RegistryError, SkillRoot, Store, StoreOptions, SystemClock, TrustLevel,
 };
 use skill_service::{
-    SkillPublication, ToolAnswer, list_skills, read_skill, read_skill_resource, tool_specs,
+    LOAD_SKILLS, READ_LOADED, SessionAnswer, SkillPublication, ToolAnswer, UNLOAD_SKILLS,
+    list_skills, load_skills, read_loaded, read_skill, read_skill_resource, tool_specs,
 };
 use skillhost_home::Environment;
 use skillhost_mcp::{Backend, BackendError, ChangeCounter, ClientSession, PromptArguments};
 use skillhost_payload::{
-    ErrorKind, PublishedBody, PublishedDetails, PublishedEntry, PublishedSkills, ToolAudience,
-    ToolOutput, ToolSpec,
+    CallContext, CallOrigin, ErrorKind, PublishedBody, PublishedDetails, PublishedEntry,
+    PublishedSkills, ToolAudience, ToolOutput, ToolSpec,
 };
 use skillhost_terminal::CliError;
 use tokio::sync::watch;
@@ -38,6 +39,41 @@ pub(super) struct DirectoryBackend {
 }
 
 impl DirectoryBackend {
+    /// Calls a tool and returns its text and its value; `None` if there is no such tool.
+    fn call_tool(
+        &self,
+        name: &str,
+        arguments: &Map<String, Value>,
+    ) -> Option<Result<(String, Value), BackendError>> {
+        let (store, snapshot) = (&self.store, self.store.snapshot());
+        // A client has no thread.
+        let context = CallContext { origin: CallOrigin::Mcp, ..CallContext::default() };
+        let read = |answer: ToolAnswer| (answer.text, answer.structured);
+        let session = |answer: SessionAnswer| (answer.text, answer.structured);
+        Some(match name {
+            "list_skills" => {
+                parsed(arguments).map(|args| read(list_skills(&snapshot, Audience::Model, &args)))
+            }
+            "read_skill" => parsed(arguments).and_then(|args| {
+                let answer = read_skill(store, &snapshot, Audience::Model, &args);
+                answer.map(read).map_err(to_backend_error)
+            }),
+            "read_skill_resource" => parsed(arguments).and_then(|args| {
+                let answer = read_skill_resource(&snapshot, Audience::Model, &args);
+                answer.map(read).map_err(to_backend_error)
+            }),
+            LOAD_SKILLS => parsed(arguments).and_then(|args| {
+                let answer = load_skills(store, &snapshot, &context, &args);
+                answer.map(session).map_err(to_backend_error)
+            }),
+            READ_LOADED => parsed(arguments).and_then(|args| {
+                let answer = read_loaded(&snapshot, &context, &args);
+                answer.map(session).map_err(to_backend_error)
+            }),
+            _ => return None,
+        })
+    }
+
     /// Opens the directories of the working directory, of the user, and those from the command
     /// line, and watches them until the backend is dropped. Must be called within a runtime.
     pub(super) fn open(environment: &Environment, more: Vec<SkillRoot>) -> Result<Self, CliError> {
@@ -98,6 +134,8 @@ impl Backend for DirectoryBackend {
         let mut specs = tool_specs(&self.store.snapshot(), Audience::Model);
         // Without a home there is neither a ledger to write to nor an operator.
         specs.retain(|tool| tool.read_only && tool.audience == ToolAudience::Agent);
+        // No thread keeps loaded skills here.
+        specs.retain(|tool| tool.name != UNLOAD_SKILLS);
         // Clients cache the list, so its order must not vary.
         specs.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(specs)
@@ -109,20 +147,8 @@ impl Backend for DirectoryBackend {
         name: &str,
         arguments: &Map<String, Value>,
     ) -> Result<Option<ToolOutput>, BackendError> {
-        let (store, snapshot) = (&self.store, self.store.snapshot());
-        let answer = block_in_place(|| match name {
-            "list_skills" => {
-                Some(parsed(arguments).map(|args| list_skills(&snapshot, Audience::Model, &args)))
-            }
-            "read_skill" => Some(parsed(arguments).and_then(|args| {
-                read_skill(store, &snapshot, Audience::Model, &args).map_err(to_backend_error)
-            })),
-            "read_skill_resource" => Some(parsed(arguments).and_then(|args| {
-                read_skill_resource(&snapshot, Audience::Model, &args).map_err(to_backend_error)
-            })),
-            _ => None,
-        });
-        answer.map(|answer| answer.and_then(output)).transpose()
+        let called = block_in_place(|| self.call_tool(name, arguments));
+        called.map(|answer| answer.and_then(|(text, value)| output(text, &value))).transpose()
     }
 
     async fn generation(&self, _session: &ClientSession) -> Result<(u64, u64), BackendError> {
@@ -198,10 +224,9 @@ fn json_error(error: &serde_json::Error) -> BackendError {
     BackendError { kind: ErrorKind::Failed, message: error.to_string(), hint: String::new() }
 }
 
-fn output(answer: ToolAnswer) -> Result<ToolOutput, BackendError> {
-    let structured = serde_json::value::to_raw_value(&answer.structured);
-    let structured = structured.map_err(|error| json_error(&error))?;
-    Ok(ToolOutput { text: answer.text, structured: Some(structured), ..ToolOutput::default() })
+fn output(text: String, value: &Value) -> Result<ToolOutput, BackendError> {
+    let structured = serde_json::value::to_raw_value(value).map_err(|error| json_error(&error))?;
+    Ok(ToolOutput { text, structured: Some(structured), ..ToolOutput::default() })
 }
 
 fn to_backend_error(error: RegistryError) -> BackendError {
