@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use skillhost_policy::PolicyUse;
+
 use crate::plan::ScriptPlan;
 use crate::script_result::printable_line;
 
@@ -22,9 +24,10 @@ impl ScriptPlan {
     fn write_description(&self, text: &mut String) -> std::fmt::Result {
         let tree = &self.tree;
         let owner = if tree.is_operator_root { "" } else { ", not the operator's" };
+        let kind = if self.policy_use == PolicyUse::Handler { "program" } else { "script" };
         writeln!(
             text,
-            "the script {} of the skill {} (root {}{owner})",
+            "the {kind} {} of the skill {} (root {}{owner})",
             printable_line(&self.path),
             printable_line(&tree.skill_id),
             printable_line(&tree.source)

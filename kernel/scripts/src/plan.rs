@@ -33,6 +33,8 @@ const MAX_HEAD: u64 = 64 << 10;
 pub struct ScriptRequest<'a> {
     /// The files of the skill.
     pub tree: &'a SkillTree,
+    /// Whether the file is run as a script or as a handler program.
+    pub policy_use: PolicyUse,
     /// The path of the script in the skill.
     pub path: &'a str,
     /// The arguments.
@@ -53,6 +55,7 @@ pub struct ScriptRequest<'a> {
 #[derive(Debug)]
 pub struct ScriptPlan {
     pub(crate) tree: SkillTree,
+    pub(crate) policy_use: PolicyUse,
     pub(crate) path: String,
     pub(crate) arguments: Vec<String>,
     pub(crate) variables: BTreeMap<String, String>,
@@ -85,8 +88,8 @@ impl ScriptPlan {
         request: &ScriptRequest<'_>,
     ) -> Result<Self, CallError> {
         let tree = request.tree;
-        if operator.is_off(PolicyUse::Script, Some(&tree.skill_id)) {
-            let message = "scripts of skills run in isolation only, and `sandbox: off` is set";
+        if operator.is_off(request.policy_use, Some(&tree.skill_id)) {
+            let message = "the code of skills runs in isolation only, and `sandbox: off` is set";
             return Err(CallError::new(ErrorKind::Unavailable, message)
                 .with_hint("remove `sandbox: off` from skillhost.yaml"));
         }
@@ -118,17 +121,18 @@ impl ScriptPlan {
         };
         let composed = required.compose(&PolicyTerms {
             operator,
-            policy_use: PolicyUse::Script,
+            policy_use: request.policy_use,
             tree,
             work: request.work,
             operator_layer: request.operator_layer,
         })?;
-        let granted = grant_policy(operator, PolicyUse::Script, tree)?.digest();
+        let granted = grant_policy(operator, request.policy_use, tree)?.digest();
         let isolation = launcher.probe(&composed.policy).map_err(|refusal| {
             CallError::new(ErrorKind::Unavailable, refusal.to_string()).with_hint(refusal.hint)
         })?;
         Ok(Self {
             tree: tree.clone(),
+            policy_use: request.policy_use,
             path: file.path.clone(),
             arguments: request.arguments.to_vec(),
             variables: request.variables.clone(),
@@ -192,8 +196,15 @@ impl ScriptPlan {
         &self.work.start
     }
 
+    /// Returns the private copy of the files.
+    #[must_use]
+    pub fn copy(&self) -> &TreeCopy {
+        &self.copy
+    }
+
     /// Returns the launch of the script. The directories of the plan must outlive the run.
-    pub(crate) fn launch(&self) -> LaunchSpec {
+    #[must_use]
+    pub fn launch(&self) -> LaunchSpec {
         let script = self.copy.root().join(&self.path);
         let own = self.interpreter.arguments.iter().map(OsString::from);
         let arguments = own

@@ -15,6 +15,7 @@ use skillhost_payload::{
     ApprovalPolicy, CallContext, CallError, CallOrigin, ErrorKind, OperatorCommand, SkillTree,
     ToolAudience, ToolOutput, ToolSpec, object_schema, skill_interface,
 };
+use skillhost_policy::PolicyUse;
 use skillhost_sandbox::SandboxLauncher;
 use tokio::task::spawn_blocking;
 
@@ -163,6 +164,7 @@ impl ScriptTool {
             let work = open_thread_directory(&home, &thread)?;
             let request = ScriptRequest {
                 tree: &tree,
+                policy_use: PolicyUse::Script,
                 path: &args.path,
                 arguments: &args.args,
                 variables: &args.env,

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use skillhost_files::jail::open_root;
 use skillhost_files::{PackageTree, package_digest};
 use skillhost_payload::{CallError, SkillTree, SkillTreeFile};
-use skillhost_policy::{OperatorPolicy, PolicyLayer, parse_policy_json};
+use skillhost_policy::{OperatorPolicy, PolicyLayer, PolicyUse, parse_policy_json};
 use skillhost_sandbox::SandboxLauncher;
 use skillhost_scripts::{ScriptPlan, ScriptRequest, ScriptResult};
 
@@ -74,6 +74,7 @@ impl SkillFixture {
         let tree = self.tree();
         let work = self.work();
         let request = ScriptRequest {
+            policy_use: PolicyUse::Script,
             tree: &tree,
             path,
             arguments: &arguments,
