@@ -17,11 +17,8 @@ use crate::call_scope::{CallScope, ToolInvoker};
 use crate::error::ProgramError;
 use crate::program_child::ProgramSpec;
 use crate::running_program::{
-    CallPermit, ProgramEnd, ProgramMetadata, ProgramResult, ProgramTimings, RunningProgram,
+    CallPermit, ProgramEnd, ProgramMetadata, ProgramResult, RunningProgram, SupervisionLimits,
 };
-
-/// The number of processes at the same time. The one that is idle for the longest time makes room.
-const MAX_PROCESSES: usize = 32;
 
 /// The number of programs whose statements about themselves are kept.
 const MAX_KNOWN: usize = 1024;
@@ -33,8 +30,10 @@ pub struct ProgramKey {
     pub thread: String,
     /// The name of its tool.
     pub tool: String,
-    /// The digest of everything that a process depends on: files, policy and interpreter.
-    pub digest: String,
+    /// The digest of the skill's files.
+    pub tree: String,
+    /// The digest of the policy.
+    pub policy: String,
 }
 
 /// A call of a program.
@@ -71,10 +70,10 @@ pub struct ProgramSupervisor {
 
 struct SupervisorState {
     launcher: SandboxLauncher,
-    timings: ProgramTimings,
+    limits: SupervisionLimits,
     restarts: RestartLimits,
     slots: Mutex<HashMap<ProgramKey, Arc<ProgramSlot>>>,
-    /// What programs state about themselves, by tool and digest.
+    /// What programs state about themselves, by tool and digest of the files.
     known: Mutex<HashMap<(String, String), ProgramMetadata>>,
     /// The number of processes.
     running: Arc<AtomicUsize>,
@@ -109,12 +108,12 @@ impl ProgramSupervisor {
     #[must_use]
     pub fn new(
         launcher: SandboxLauncher,
-        timings: ProgramTimings,
+        limits: SupervisionLimits,
         restarts: RestartLimits,
     ) -> Self {
         let shared = SupervisorState {
             launcher,
-            timings,
+            limits,
             restarts,
             slots: Mutex::default(),
             known: Mutex::default(),
@@ -175,8 +174,8 @@ impl ProgramSupervisor {
 
     /// Returns what a program stated about itself when it was loaded by this kernel. Runs nothing.
     #[must_use]
-    pub fn known_metadata(&self, tool: &str, digest: &str) -> Option<ProgramMetadata> {
-        lock(&self.shared.known).get(&(tool.to_owned(), digest.to_owned())).cloned()
+    pub fn known_metadata(&self, tool: &str, tree: &str) -> Option<ProgramMetadata> {
+        lock(&self.shared.known).get(&(tool.to_owned(), tree.to_owned())).cloned()
     }
 
     /// Stops the processes of a thread, after their open calls.
@@ -224,10 +223,10 @@ impl ProgramSupervisor {
             }
             drop(process);
         };
-        let SupervisorState { launcher, timings, .. } = &*self.shared;
-        let started = RunningProgram::start(launcher, &key.tool, spec, *timings, on_end).await;
-        let started = match started {
-            Ok(started) => Arc::new(started),
+        let SupervisorState { launcher, limits, .. } = &*self.shared;
+        let started = RunningProgram::start(launcher, &key.tool, spec, *limits, on_end).await;
+        let (started, permit) = match started {
+            Ok((started, permit)) => (Arc::new(started), permit),
             Err(error) => {
                 // Other ends are recorded by the monitor of the process.
                 if let ProgramError::Load(_) | ProgramError::InvalidResult(_) = &error {
@@ -240,9 +239,8 @@ impl ProgramSupervisor {
         if known.len() >= MAX_KNOWN {
             known.clear();
         }
-        known.insert((key.tool, key.digest), started.metadata.clone());
+        known.insert((key.tool, key.tree), started.metadata.clone());
         drop(known);
-        let permit = started.begin_call().ok_or(ProgramError::Stopped)?;
         *program = Some(Arc::clone(&started));
         Ok((started, permit))
     }
@@ -279,8 +277,8 @@ impl ProgramSupervisor {
     /// Counts a process that is about to start; the process that is idle for the longest time is
     /// stopped if there are too many.
     fn admit_process(&self) -> Result<ProcessCount, ProgramError> {
-        let running = &self.shared.running;
-        if running.fetch_add(1, Ordering::AcqRel) >= MAX_PROCESSES {
+        let (running, limit) = (&self.shared.running, self.shared.limits.processes);
+        if running.fetch_add(1, Ordering::AcqRel) >= limit {
             let slots = lock(&self.shared.slots);
             let programs = slots.values().filter_map(|slot| slot.program.try_lock().ok()?.clone());
             let idle = programs.filter_map(|program| Some((program.idle_since()?, program)));
@@ -288,7 +286,7 @@ impl ProgramSupervisor {
                 Some((_, longest)) => longest.retire(),
                 None => {
                     running.fetch_sub(1, Ordering::AcqRel);
-                    return Err(ProgramError::TooMany { count: MAX_PROCESSES });
+                    return Err(ProgramError::TooMany { count: limit });
                 }
             }
         }

@@ -33,18 +33,21 @@ const EXIT_REASON_TIMEOUT: Duration = Duration::from_secs(5);
 /// The time that the last lines of output have to reach the log.
 const LOG_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// The durations of the supervision of programs.
+/// The limits of the supervision of programs.
 #[derive(Debug, Clone, Copy)]
-pub struct ProgramTimings {
+pub struct SupervisionLimits {
     /// The time without a call after which a process is stopped.
     pub idle: Duration,
     /// The time that a cancelled call has to end before its process is ended.
     pub grace: Duration,
+    /// The number of processes at the same time. The one that is idle for the longest time makes
+    /// room.
+    pub processes: usize,
 }
 
-impl Default for ProgramTimings {
+impl Default for SupervisionLimits {
     fn default() -> Self {
-        Self { idle: Duration::from_secs(60), grace: Duration::from_secs(2) }
+        Self { idle: Duration::from_secs(60), grace: Duration::from_secs(2), processes: 32 }
     }
 }
 
@@ -149,7 +152,8 @@ struct ProgramCallParams<'a> {
 }
 
 impl RunningProgram {
-    /// Starts a process and loads its program. Dropping the future ends the process.
+    /// Starts a process and loads its program; returns it with the permit for its first call.
+    /// Dropping the future ends the process.
     ///
     /// # Errors
     /// The cause. The process has been ended then.
@@ -157,9 +161,9 @@ impl RunningProgram {
         launcher: &SandboxLauncher,
         tool: &str,
         spec: ProgramSpec,
-        timings: ProgramTimings,
+        limits: SupervisionLimits,
         on_end: impl FnOnce(&ProgramEnd) + Send + 'static,
-    ) -> Result<Self, ProgramError> {
+    ) -> Result<(Self, CallPermit), ProgramError> {
         let log_limit =
             spec.policy.limits.output_kib.map_or(u64::MAX, |kib| kib.saturating_mul(1024));
         let log = ProgramLog::new(tool, log_limit);
@@ -169,8 +173,9 @@ impl RunningProgram {
         let (read, write) = socket.into_split();
         let (sender, ended) = watch::channel(None);
         let monitored = Arc::new(MonitoredProgram {
-            channel: ProgramChannel::new(read, write, timings.grace),
-            calls: Mutex::new(CallCount { open: 0, last_used: Instant::now(), closed: false }),
+            channel: ProgramChannel::new(read, write, limits.grace),
+            // The load counts as a call: a process is not idle before its first one.
+            calls: Mutex::new(CallCount { open: 1, last_used: Instant::now(), closed: false }),
             quiet: Notify::new(),
             free: Semaphore::new(MAX_CALLS),
             stop: CancellationToken::new(),
@@ -182,8 +187,8 @@ impl RunningProgram {
         let monitor = ProgramMonitor {
             child,
             log,
-            grace: timings.grace,
-            idle: timings.idle,
+            grace: limits.grace,
+            idle: limits.idle,
             monitored: Arc::clone(&monitored),
         };
         let kept = spec.kept;
@@ -194,10 +199,11 @@ impl RunningProgram {
             // Only after the end of the process, which uses it.
             drop(kept);
         });
+        let permit = CallPermit { monitored: Arc::clone(&monitored) };
         let metadata = ProgramMetadata::default();
         let mut running = Self { isolation, metadata, skill, monitored };
         running.metadata = running.load(&entry).await?;
-        Ok(running)
+        Ok((running, permit))
     }
 
     async fn load(&self, entry: &str) -> Result<ProgramMetadata, ProgramError> {
@@ -232,10 +238,12 @@ impl RunningProgram {
         self.monitored.ended.borrow().is_some()
     }
 
-    /// Returns the time of the end of the latest call, or `None` while calls are open.
+    /// Returns the time of the end of the latest call, or `None` while calls are open and once the
+    /// process is about to end.
     pub(crate) fn idle_since(&self) -> Option<Instant> {
         let calls = self.monitored.calls();
-        (calls.open == 0).then_some(calls.last_used)
+        let is_idle = calls.open == 0 && !calls.closed && !self.monitored.retired.is_cancelled();
+        is_idle.then_some(calls.last_used)
     }
 
     /// Calls the program.

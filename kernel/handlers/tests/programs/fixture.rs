@@ -11,7 +11,7 @@ use serde_json::Value;
 use skillhost_control::RestartLimits;
 use skillhost_handlers::{
     ProgramCall, ProgramError, ProgramKey, ProgramLanguage, ProgramMetadata, ProgramReport,
-    ProgramSkill, ProgramSpec, ProgramSupervisor, ProgramTimings, SkillResource, ToolInvoker,
+    ProgramSkill, ProgramSpec, ProgramSupervisor, SkillResource, SupervisionLimits, ToolInvoker,
 };
 use skillhost_payload::CallContext;
 use skillhost_policy::SandboxPolicy;
@@ -28,6 +28,8 @@ pub(crate) struct SkillFixture {
     pub(crate) supervisor: ProgramSupervisor,
     pub(crate) tools: Option<Arc<dyn ToolInvoker>>,
     pub(crate) allowed_tools: Option<Vec<String>>,
+    /// The digest of the files.
+    pub(crate) tree: String,
     /// The text of the runner, in place of that of the language.
     pub(crate) runner: Option<String>,
 }
@@ -35,10 +37,10 @@ pub(crate) struct SkillFixture {
 impl SkillFixture {
     /// Creates a skill, or returns `None` if this machine cannot run its programs.
     pub(crate) fn create(files: &[(&str, &str)]) -> Option<Self> {
-        Self::with_timings(files, ProgramTimings::default())
+        Self::with_limits(files, SupervisionLimits::default())
     }
 
-    pub(crate) fn with_timings(files: &[(&str, &str)], timings: ProgramTimings) -> Option<Self> {
+    pub(crate) fn with_limits(files: &[(&str, &str)], limits: SupervisionLimits) -> Option<Self> {
         if !test_support::can_isolate() {
             return None;
         }
@@ -64,9 +66,10 @@ impl SkillFixture {
             delay: Duration::from_millis(1),
             ..RestartLimits::default()
         };
-        let supervisor = ProgramSupervisor::new(SandboxLauncher::default(), timings, restarts);
+        let supervisor = ProgramSupervisor::new(SandboxLauncher::default(), limits, restarts);
         let (tools, allowed_tools, runner) = (None, None, None);
-        Some(Self { base, policy, supervisor, tools, allowed_tools, runner })
+        let tree = "sha256:1".to_owned();
+        Some(Self { base, policy, supervisor, tools, allowed_tools, tree, runner })
     }
 
     pub(crate) fn root(&self) -> PathBuf {
@@ -134,7 +137,7 @@ impl SkillFixture {
 
     pub(crate) fn key(&self, thread: &str, entry: &str) -> ProgramKey {
         let (thread, tool) = (thread.to_owned(), tool_name(entry));
-        ProgramKey { thread, tool, digest: "sha256:1".to_owned() }
+        ProgramKey { thread, tool, tree: self.tree.clone(), policy: String::new() }
     }
 
     pub(crate) async fn call_in(

@@ -6,3 +6,5 @@ mod context;
 mod fixture;
 mod forms;
 mod misbehavior;
+mod runtime;
+mod supervision;

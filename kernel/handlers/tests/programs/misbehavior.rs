@@ -2,14 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-use skillhost_handlers::ProgramTimings;
+use skillhost_handlers::SupervisionLimits;
 
 use crate::fixture::{LONG, SkillFixture, context, describe};
 
 const SHORT: Duration = Duration::from_millis(700);
 
-fn quick() -> ProgramTimings {
-    ProgramTimings { grace: Duration::from_millis(100), ..ProgramTimings::default() }
+fn quick() -> SupervisionLimits {
+    SupervisionLimits { grace: Duration::from_millis(100), ..SupervisionLimits::default() }
 }
 
 /// Programs whose process lives on, with kind and start of the message of their error.
@@ -258,7 +258,7 @@ async fn endless_programs_end_with_their_time() {
             "def handler(args, ctx):\n    while not args.get('ok'):\n        pass\n    return 1\n",
         ),
     ];
-    let Some(skill) = SkillFixture::with_timings(&files, quick()) else { return };
+    let Some(skill) = SkillFixture::with_limits(&files, quick()) else { return };
     for (entry, _) in files {
         let start = Instant::now();
         let error = skill.call_in(context(), entry, "{}", SHORT).await.unwrap_err();

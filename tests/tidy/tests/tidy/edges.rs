@@ -22,10 +22,10 @@ const LAYERS: &[&[&str]] = &[
         "bundled-web",
     ],
     &["skillhost-kernel", "skillhost-mcp", "skillhost-chat", "skill-commands", "skill-registry"],
+    &["skillhost-handlers"],
     &[
         "skillhost-agents",
         "skillhost-process",
-        "skillhost-handlers",
         "skillhost-builder",
         "skillhost-command",
         "skillhost-scripts",
@@ -189,11 +189,16 @@ const ALLOWED: &[(&str, &[&str])] = &[
     (
         "skillhost-handlers",
         &[
+            // Programs call tools through the dispatcher there.
+            "skillhost-agents",
             "skillhost-control",
             "skillhost-files",
+            "skillhost-home",
             "skillhost-payload",
             "skillhost-policy",
             "skillhost-sandbox",
+            // The private copy, the interpreter and the grant are those of scripts.
+            "skillhost-scripts",
         ],
     ),
     (
