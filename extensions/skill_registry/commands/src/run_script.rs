@@ -9,7 +9,7 @@ use skill_service::skill_tree;
 use skillhost_files::{LinkPolicy, read_limited};
 use skillhost_home::{Home, load_operator_policy, operator_policy_without_home};
 use skillhost_payload::SkillTree;
-use skillhost_policy::{OperatorPolicy, PolicyLayer, parse_policy_json};
+use skillhost_policy::{OperatorPolicy, PolicyLayer, PolicyUse, parse_policy_json};
 use skillhost_sandbox::SandboxLauncher;
 use skillhost_scripts::{ScriptPlan, ScriptRequest, ScriptResult, open_thread_directory};
 use skillhost_terminal::{CliContext, CliError, CommandResult, display_safe, exit};
@@ -43,6 +43,7 @@ pub(super) fn cmd_skill_run(session: &CliContext, args: &RunScriptArgs) -> Comma
     let variables: BTreeMap<_, _> = args.env.iter().cloned().collect();
     let request = ScriptRequest {
         tree: &tree,
+        policy_use: PolicyUse::Script,
         path: &args.path,
         arguments: &args.args,
         variables: &variables,
