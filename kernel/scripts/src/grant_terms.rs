@@ -80,7 +80,7 @@ impl GrantTerms {
 ///
 /// # Errors
 /// [`ErrorKind::InvalidArgument`] for a policy that is not valid.
-pub fn grant_policy(
+pub(crate) fn grant_policy(
     operator: &OperatorPolicy,
     policy_use: PolicyUse,
     tree: &SkillTree,

@@ -24,7 +24,7 @@ mod tree_copy;
 mod work_directory;
 
 pub use grant::{check_grant, describe_grant};
-pub use grant_terms::{GrantTerms, grant_policy};
+pub use grant_terms::GrantTerms;
 pub use interpreter::{Interpreter, InterpreterError};
 pub use interpreter_finder::InterpreterFinder;
 pub use plan::{ScriptPlan, ScriptRequest};

@@ -133,6 +133,7 @@ fn only_the_command_line_prints() {
         "extensions/skill_registry/commands",
         "kernel/process/tests",
         "kernel/sandbox/tests",
+        "kernel/scripts/tests",
         "xtask",
         "tools",
         "tests",

@@ -302,12 +302,18 @@ fn runtimes_are_built_in_few_places() {
             "kernel/sdk/src/guard.rs",
             // Ends the process where tasks of its runtime do not.
             "kernel/cli/src/commands/run.rs",
+            // Asks an interpreter for its directories, on a thread that may block.
+            "kernel/scripts/src/interpreter_query.rs",
         ],
     );
     assert_exact(
         "threads that wait for async work",
         &["runtime.block_on(", "runtime()?.block_on(", "futures::executor"],
         &["kernel", "extensions"],
-        &["kernel/terminal/src/context.rs", "kernel/cli/src/commands/run.rs"],
+        &[
+            "kernel/terminal/src/context.rs",
+            "kernel/cli/src/commands/run.rs",
+            "kernel/scripts/src/interpreter_query.rs",
+        ],
     );
 }

@@ -18,7 +18,7 @@ pub struct RunScriptArgs {
     pub(crate) id: String,
     /// Script, relative to the skill
     pub(crate) path: String,
-    /// Arguments of the script
+    /// Arguments of the script; options follow `--`
     #[arg(value_name = "ARGS", trailing_var_arg = true, allow_hyphen_values = true)]
     pub(crate) args: Vec<String>,
     /// Variable for the script; may be repeated
