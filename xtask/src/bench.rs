@@ -2,6 +2,7 @@
 
 mod files;
 mod mcp;
+mod sandbox;
 mod table;
 
 use std::ffi::OsStr;
@@ -68,6 +69,7 @@ pub(crate) fn cmd_bench(args: &BenchArgs) -> Result<()> {
     }
     searches(&mut rows)?;
     files::measure_file_search(&work, args.runs, &mut rows)?;
+    sandbox::measure_isolated_starts(&mut rows)?;
     if let [_, thousand, ten_thousand] = ratios[..] {
         let growth = ten_thousand / thousand;
         rows.push(row(

@@ -1,5 +1,6 @@
 //! The time that isolation adds to a start.
 
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -14,7 +15,7 @@ fn median(mut times: Vec<Duration>) -> f64 {
     times[times.len() / 2].as_secs_f64() * 1000.0
 }
 
-/// Compares isolated runs with plain ones in turn. Run alone:
+/// Compares isolated runs with plain ones in turn, and prints a line of JSON for each. Run alone:
 /// `cargo test -p skillhost-sandbox --test isolation -- --ignored --nocapture figures`.
 #[test]
 #[ignore = "measures, and needs an idle machine"]
@@ -30,6 +31,12 @@ fn isolated_starts_stay_fast() {
     for (name, words, limit) in rows {
         let command: Vec<_> = words.iter().map(|word| (*word).to_owned()).collect();
         for level in [IsolationLevel::Namespaces, IsolationLevel::Landlock] {
+            let mut figure = serde_json::json!({"level": level, "program": name, "limit": limit});
+            if let Some(reason) = find_obstacle(&victims, &command, level) {
+                figure["skipped"] = reason.into();
+                eprintln!("{figure}");
+                continue;
+            }
             let (mut plain, mut isolated) = (Vec::new(), Vec::new());
             for _ in 0..REPETITIONS {
                 let start = Instant::now();
@@ -50,15 +57,22 @@ fn isolated_starts_stay_fast() {
                 assert_eq!(exit.end.exit_code, Some(0), "{exit:?}");
             }
             let (plain, isolated) = (median(plain), median(isolated));
-            let ratio = isolated / plain;
-            let line = format!(
-                "{level:10} {name:8} plain {plain:5.1} ms  isolated {isolated:5.1} ms  ratio {ratio:4.1}"
-            );
-            eprintln!("{line}");
-            if ratio > limit {
-                findings.push(line);
+            figure["plain_ms"] = plain.into();
+            figure["isolated_ms"] = isolated.into();
+            figure["ratio"] = (isolated / plain).into();
+            eprintln!("{figure}");
+            if isolated / plain > limit {
+                findings.push(figure.to_string());
             }
         }
     }
     assert!(findings.is_empty(), "{}", findings.join("\n"));
+}
+
+/// Returns the reason why a program cannot be measured at a level.
+fn find_obstacle(victims: &Victims, command: &[String], level: IsolationLevel) -> Option<String> {
+    if !Path::new(&command[0]).exists() {
+        return Some(format!("{} is missing", command[0]));
+    }
+    victims.run(command, victims.policy(), level).err().map(|error| error.to_string())
 }

@@ -17,6 +17,7 @@ const LARGER_CRATES: &[(&str, usize, &str)] = &[
     ("kernel/agents", 6_300, "its tools, its runs and the programs of skills call each other"),
     ("kernel/home", 5_600, "its settings, approvals and manifests are checked as one state"),
     ("extensions/skill_registry/commands", 11_600, "one command line for all parts of a skill"),
+    ("kernel/sandbox", 5_500, "builds and extensions still have children without isolation"),
 ];
 
 /// Documents and sources that are to be read at once.

@@ -1,0 +1,63 @@
+//! The time that isolation adds to the start of a program.
+
+use serde::Deserialize;
+
+use super::table::{BenchRow, row};
+use crate::install::BuildProfile;
+use crate::process::cargo_command;
+use crate::workspace::Result;
+
+/// A line of the measurement in the tests of the sandbox.
+#[derive(Deserialize)]
+struct StartFigure {
+    level: String,
+    program: String,
+    /// The reason why it was not measured.
+    skipped: Option<String>,
+    #[serde(default)]
+    plain_ms: f64,
+    #[serde(default)]
+    isolated_ms: f64,
+    limit: f64,
+}
+
+/// Compares isolated starts with plain ones in turn, through the launcher of the product.
+pub(super) fn measure_isolated_starts(rows: &mut Vec<BenchRow>) -> Result<()> {
+    let arguments = [
+        "test",
+        "--locked",
+        "-p",
+        "skillhost-sandbox",
+        "--test",
+        "isolation",
+        "--",
+        "--ignored",
+        "--exact",
+        "--nocapture",
+        "figures::isolated_starts_stay_fast",
+    ];
+    let output = cargo_command(arguments)
+        .env("SANDBOX_LAUNCHER", BuildProfile::Dist.directory().join("skillhost"))
+        .output()?;
+    let text = String::from_utf8_lossy(&output.stderr);
+    // A missed limit fails the test; it is a mark in the table.
+    let figures = text.lines().filter_map(|line| serde_json::from_str::<StartFigure>(line).ok());
+    let before = rows.len();
+    for StartFigure { level, program, skipped, plain_ms, isolated_ms, limit } in figures {
+        let what = format!("start of {program} at {level} ÷ plain");
+        let ratio = isolated_ms / plain_ms;
+        rows.push(match skipped {
+            Some(reason) => BenchRow { what, value: format!("skipped: {reason}"), goal: None },
+            None => row(
+                &what,
+                format!("{ratio:.1} × ({isolated_ms:.1} ms)"),
+                &format!("≤ {limit} ×"),
+                ratio <= limit,
+            ),
+        });
+    }
+    if rows.len() == before {
+        return Err(format!("the isolated starts were not measured: {text}").into());
+    }
+    Ok(())
+}
