@@ -126,7 +126,7 @@ impl PackageListing {
             }
             let path = format!("{prefix}{name}");
             if kind.is_file() {
-                self.read_file(root, path)?;
+                self.read_file(root, &path)?;
             } else if !kind.is_dir() {
                 self.tree.left_out.push(path);
             } else if !SKIPPED_DIRS.contains(&name.as_str()) {
@@ -142,11 +142,11 @@ impl PackageListing {
         Ok(())
     }
 
-    fn read_file(&mut self, root: &Dir, path: String) -> Result<(), PackageError> {
+    fn read_file(&mut self, root: &Dir, path: &str) -> Result<(), PackageError> {
         if self.tree.files.len() == MAX_FILES {
             return Err(PackageError::TooLarge);
         }
-        let file = copy_package_file(root, &path, &mut io::sink(), MAX_BYTES - self.bytes)?;
+        let file = copy_package_file(root, path, &mut io::sink(), MAX_BYTES - self.bytes)?;
         self.bytes += file.bytes;
         self.tree.files.push(file);
         Ok(())
