@@ -126,4 +126,18 @@ mod tests {
         assert!(!a.is_busy(&id("b")) && a.is_busy(&id("a")) && a.is_busy(&id("c")));
         assert!(a.delegate_to(&id("b")).is_ok());
     }
+
+    #[test]
+    fn programs_and_delegations_share_depth_and_are_shown() {
+        let context = |steps: &[&str]| CallContext {
+            call_chain: steps.iter().map(ToString::to_string).collect(),
+            ..CallContext::default()
+        };
+        let chain = ["program a", "agent b", "program c", "program d"];
+        assert_eq!(check_depth(&context(&chain[..3])), Ok(()));
+        assert_eq!(check_depth(&context(&chain)).unwrap_err().kind, ErrorKind::Denied);
+        let shown = describe_chain(&context(&chain[..3])).unwrap();
+        assert_eq!(shown, "requested by program a → agent b → program c");
+        assert_eq!(describe_chain(&context(&chain[1..2])), None, "delegations alone are no news");
+    }
 }

@@ -98,7 +98,7 @@ async fn ninth_call_waits_for_another() {
     };
     let (called, ()) = tokio::join!(futures::future::join_all(calls), releasing);
     let seen = called.into_iter().map(|called| called.unwrap().result.result.get().to_owned());
-    assert!(seen.max().unwrap() <= "8".to_owned());
+    assert!(seen.max().unwrap().as_str() <= "8");
     assert_eq!(marks(), 9);
 }
 
