@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use skillhost_home::{DiscoveredManifest, LoadRejection};
 use skillhost_manifest::{ExtensionId, ScheduleAction};
 use skillhost_payload::ToolSpec;
+use skillhost_sandbox::IsolationReport;
 
 /// The durations of the steps of opening a library.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
@@ -43,6 +44,9 @@ pub struct LoadedExtension {
     /// Its code is part of the program.
     #[serde(default)]
     pub bundled: bool,
+    /// The isolation of a process extension; the level is `none` if it is not contained.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub isolation: Option<IsolationReport>,
     /// The command of a process extension as its manifest has it; empty for a library.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,

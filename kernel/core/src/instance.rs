@@ -14,6 +14,7 @@ use skillhost_payload::{
     BuildInfo, CallContext, CallError, ErrorKind, ToolOutput, ToolSpec, event_interface,
     scheduler_interface,
 };
+use skillhost_sandbox::IsolationReport;
 use tokio::task::JoinHandle;
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
@@ -37,6 +38,7 @@ pub struct Instance {
     /// The durations of the steps of opening it.
     pub timings: LoadTimings,
     bundled: bool,
+    isolation: Option<IsolationReport>,
     /// The tools as listed when the extension was wired.
     pub specs: Vec<ToolSpec>,
     /// The extension's own names of the tools in `specs`.
@@ -75,6 +77,7 @@ impl Instance {
             library: created.file,
             timings: created.timings,
             bundled: created.bundled,
+            isolation: created.isolation,
             specs: Vec::new(),
             names: OfferedNames::default(),
             priority: None,
@@ -95,6 +98,11 @@ impl Instance {
             .then(|| PinnedInstance { instance: Arc::clone(self), _token: token })
     }
 
+    /// Returns the isolation of a process.
+    pub(crate) fn isolation(&self) -> Option<&IsolationReport> {
+        self.isolation.as_ref()
+    }
+
     pub(crate) fn to_report(&self) -> LoadedExtension {
         LoadedExtension {
             id: self.manifest.id.clone(),
@@ -102,6 +110,7 @@ impl Instance {
             version: self.build.version.clone(),
             library: self.library.clone(),
             bundled: self.bundled,
+            isolation: self.isolation.clone(),
             command: self.manifest.command().unwrap_or_default().to_vec(),
             tools: self.specs.iter().map(|spec| spec.name.clone()).collect(),
             context_priority: self.priority,

@@ -270,7 +270,14 @@ impl ExtensionHost {
                 return Err(ExtensionLoadError { phase: LoadPhase::New, reason, hint });
             }
         };
-        Ok(LoadedPlugin { plugin: Box::new(created), build, file: library, timings, bundled })
+        Ok(LoadedPlugin {
+            plugin: Box::new(created),
+            build,
+            file: library,
+            timings,
+            bundled,
+            isolation: None,
+        })
     }
 
     /// Opens a private copy of a library; errors name the file `known`.

@@ -9,6 +9,7 @@ use async_trait::async_trait;
 use futures::future::BoxFuture;
 use skillhost_control::LoadTimings;
 use skillhost_payload::{BuildInfo, CallContext, CallError, ErrorKind, ToolOutput, ToolSpec};
+use skillhost_sandbox::IsolationReport;
 
 /// The asynchronous part of a request for a block of context.
 pub type ContextReply = BoxFuture<'static, Result<Option<String>, CallError>>;
@@ -138,6 +139,8 @@ pub struct LoadedPlugin {
     pub timings: LoadTimings,
     /// Its code is part of the program.
     pub bundled: bool,
+    /// The isolation of a process.
+    pub isolation: Option<IsolationReport>,
 }
 
 /// The approvals that count for a prepared call of a tool that requires one unless it is granted.

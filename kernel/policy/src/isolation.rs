@@ -83,6 +83,23 @@ impl IsolationLevel {
 }
 
 impl Guarantee {
+    /// All guarantees, in their order.
+    pub const ALL: [Self; 13] = [
+        Self::Files,
+        Self::Secrets,
+        Self::Network,
+        Self::Domains,
+        Self::DenyInside,
+        Self::Tree,
+        Self::Signals,
+        Self::Modes,
+        Self::Names,
+        Self::Private,
+        Self::Memory,
+        Self::Tasks,
+        Self::ControlGroup,
+    ];
+
     /// Returns the name as in settings and reports.
     #[must_use]
     pub fn as_str(self) -> &'static str {

@@ -2,12 +2,16 @@
 //!
 //! [`ProcessSupervisor`] is the loader of such extensions: it starts the process in a directory of
 //! checked files, exchanges messages over its standard input and output, supervises and restarts
-//! it, and stops it. Each module has one concern: `loader` makes a [`ProcessSpec`] from a manifest,
+//! it, and stops it. Each module has one concern: `loader` makes a [`ProcessSpec`] from a manifest
+//! and `containment` its policy,
 //! `wire` parses and validates lines, `message_skim` reads lines that are too long for that,
 //! `running` is one process from its handshake to its exit, `supervised` restarts it after a crash,
-//! and `tools` converts tools and results.
+//! `isolation_hints` explains failures by the
+//! isolation, and `tools` converts tools and results.
 
+mod containment;
 mod error;
+mod isolation_hints;
 mod loader;
 mod message_skim;
 mod running;

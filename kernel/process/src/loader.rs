@@ -22,12 +22,21 @@ use skillhost_manifest::ExtensionKind;
 use skillhost_payload::{
     BuildInfo, CallContext, CallError, ErrorKind, OperatorCommand, ToolOutput, ToolSpec,
 };
+use skillhost_sandbox::ChildContainment;
 
+use crate::containment::{ContainedProcess, PreparedProcess};
 use crate::spec::ProcessSpec;
 use crate::supervised::SupervisedProcess;
 
 /// The time for any reply of a process after the cancellation of a call.
 const GRACE: Duration = Duration::from_secs(2);
+
+/// The directory for temporary files in the home of a process. Not every isolation level has a
+/// private `/tmp`.
+const TEMPORARY: &str = ".tmp";
+
+/// The directory for caches in the home of a process.
+const CACHE: &str = ".cache";
 
 /// Variables of the kernel that every process inherits.
 const PASSED_ON: [&str; 3] = ["PATH", "LANG", "TMPDIR"];
@@ -81,21 +90,37 @@ impl PluginLoader for ProcessSupervisor {
             .await
             .map_err(|error| ExtensionLoadError::from_call_error(LoadPhase::Probe, error))??;
         let copy_us = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        let (word, arguments) = command.split_first().expect("a command has a program");
-        // Resolved here, because the process gets another working directory than the kernel.
-        let program = find_program(word, &folder.path, &path)?;
+        let process_home = self.create_directories(context)?;
+        let contained = ContainedProcess {
+            home: Home::clone(home),
+            settings: settings.processes.clone(),
+            manifest: Arc::clone(&found.manifest),
+            folder: folder.path.clone(),
+            data: context.init.data_dir.clone(),
+            process_home: process_home.clone(),
+        };
+        // Version managers are asked for the program, which takes some milliseconds.
+        let prepared = spawn_blocking(move || contained.prepare())
+            .await
+            .map_err(|error| ExtensionLoadError::from_call_error(LoadPhase::Probe, error))??;
+        let PreparedProcess { program, folder: work, containment, search_path } = prepared;
+        let mut environment = build_environment(context, &process_home);
+        if matches!(containment, ChildContainment::Sandboxed(_)) {
+            let temporary = process_home.join(TEMPORARY).to_string_lossy().into_owned();
+            environment.insert("TMPDIR".to_owned(), temporary);
+            environment.insert("PATH".to_owned(), search_path);
+        }
+        let arguments = command.get(1..).unwrap_or_default();
         let start = ProcessSpec {
             id: found.manifest.id.clone(),
             program: program.clone(),
             arguments: arguments.to_vec(),
-            folder: folder.path.clone(),
-            note: folder.path.with_extension("pid"),
-            environment: self.build_environment(context)?,
+            folder: work,
+            environment,
             handshake: found.manifest.start_timeout_ms.map_or(limits.start, Duration::from_millis),
             grace: GRACE,
             stop: limits.stop,
-            memory: settings.processes.memory_limit_mib.saturating_mul(1024 * 1024),
+            containment,
         };
         let process = self.start(start).await;
         let process = process
@@ -105,27 +130,28 @@ impl PluginLoader for ProcessSupervisor {
             found.manifest.version.clone().unwrap_or_else(|| process.version().to_owned());
         let build = BuildInfo { package: found.manifest.id.to_string(), version };
         let timings = LoadTimings { copy_us, ..LoadTimings::default() };
+        let isolation = Some(process.isolation().clone());
         let plugin = Box::new(ProcessPlugin { process, _folder: folder });
-        Ok(LoadedPlugin { plugin, build, file: program, timings, bundled: false })
+        Ok(LoadedPlugin { plugin, build, file: program, timings, bundled: false, isolation })
     }
 }
 
 impl ProcessSupervisor {
-    /// Builds the complete environment of a process: few variables of the kernel, a home directory,
-    /// the fields of the contract's `ExtensionInit`, and the variables and secrets of the manifest.
-    fn build_environment(
-        &self,
-        context: &LoadContext<'_>,
-    ) -> Result<BTreeMap<String, String>, ExtensionLoadError> {
+    /// Creates the data directory and the home of a process; returns the home.
+    fn create_directories(&self, context: &LoadContext<'_>) -> Result<PathBuf, ExtensionLoadError> {
         let (init, manifest) = (&context.init, &context.found.manifest);
         let process_home = self.home.clone();
         let process_home =
             process_home.unwrap_or_else(|| context.home.process_home(manifest.id.as_str()));
-        let cache = process_home.join(".cache");
+        let temporary = process_home.join(TEMPORARY);
         let private = |path: &Path| DirBuilder::new().recursive(true).mode(0o700).create(path);
+        // Files of an earlier run; whether they are gone does not matter to this one.
+        let _ = fs::remove_dir_all(&temporary);
         for (path, created) in [
             (&init.data_dir, fs::create_dir_all(&init.data_dir)),
-            (&cache, private(&process_home).and_then(|()| private(&cache))),
+            (&process_home, private(&process_home)),
+            (&process_home, private(&process_home.join(CACHE))),
+            (&temporary, private(&temporary)),
         ] {
             created.map_err(|error| ExtensionLoadError {
                 phase: LoadPhase::Probe,
@@ -133,30 +159,37 @@ impl ProcessSupervisor {
                 hint: "check that the home may be written to".to_owned(),
             })?;
         }
-        let secrets = manifest.secrets.iter();
-        let mut environment: BTreeMap<_, _> =
-            secrets.filter_map(|name| Some((name.clone(), context.secrets.get(name)?))).collect();
-        // Later entries replace secrets of the same name.
-        environment.extend(
-            PASSED_ON.iter().filter_map(|&name| Some((name.to_owned(), std::env::var(name).ok()?))),
-        );
-        if !manifest.env.contains_key("HOME") {
-            let to_text = |path: &Path| path.to_string_lossy().into_owned();
-            environment.insert("HOME".to_owned(), to_text(&process_home));
-            environment.insert("XDG_CACHE_HOME".to_owned(), to_text(&cache));
-        }
-        // After `HOME`, and before the contract's variables, which a manifest cannot replace.
-        environment.extend(manifest.env.clone());
-        let data_dir = init.data_dir.to_string_lossy().into_owned();
-        for (name, value) in [
-            ("SKILLHOST_ID", init.id.clone()),
-            ("SKILLHOST_DATA_DIR", data_dir),
-            ("SKILLHOST_CONFIG", init.config.to_string()),
-        ] {
-            environment.insert(name.to_owned(), value);
-        }
-        Ok(environment)
+        Ok(process_home)
     }
+}
+
+/// Builds the complete environment of a process: few variables of the kernel, a home directory,
+/// the fields of the contract's `ExtensionInit`, and the variables and secrets of the manifest.
+fn build_environment(context: &LoadContext<'_>, process_home: &Path) -> BTreeMap<String, String> {
+    let (init, manifest) = (&context.init, &context.found.manifest);
+    let secrets = manifest.secrets.iter();
+    let mut environment: BTreeMap<_, _> =
+        secrets.filter_map(|name| Some((name.clone(), context.secrets.get(name)?))).collect();
+    // Later entries replace secrets of the same name.
+    environment.extend(
+        PASSED_ON.iter().filter_map(|&name| Some((name.to_owned(), std::env::var(name).ok()?))),
+    );
+    if !manifest.env.contains_key("HOME") {
+        let to_text = |path: &Path| path.to_string_lossy().into_owned();
+        environment.insert("HOME".to_owned(), to_text(process_home));
+        environment.insert("XDG_CACHE_HOME".to_owned(), to_text(&process_home.join(CACHE)));
+    }
+    // After `HOME`, and before the contract's variables, which a manifest cannot replace.
+    environment.extend(manifest.env.clone());
+    let data_dir = init.data_dir.to_string_lossy().into_owned();
+    for (name, value) in [
+        ("SKILLHOST_ID", init.id.clone()),
+        ("SKILLHOST_DATA_DIR", data_dir),
+        ("SKILLHOST_CONFIG", init.config.to_string()),
+    ] {
+        environment.insert(name.to_owned(), value);
+    }
+    environment
 }
 
 /// A running process and its working directory.
@@ -242,68 +275,4 @@ fn open_private_copy(
         return Err(to_error(reason, hint));
     }
     Ok(folder)
-}
-
-/// Finds the program of a command: in the directory if the word is a path, else in `PATH`.
-fn find_program(
-    word: &str,
-    folder: &Path,
-    path: &std::ffi::OsStr,
-) -> Result<PathBuf, ExtensionLoadError> {
-    let failed = |reason: String, hint: String| {
-        Err(ExtensionLoadError { phase: LoadPhase::Probe, reason, hint })
-    };
-    if word.contains('/') {
-        let program = folder.join(word);
-        return match is_executable(&program) {
-            true => Ok(program),
-            false => failed(
-                format!("`{word}` is not an executable file in the extension's directory"),
-                format!("put it there, then: chmod +x {word}"),
-            ),
-        };
-    }
-    // A relative entry would depend on the kernel's working directory.
-    let absolute = std::env::split_paths(path).filter(|folder| folder.is_absolute());
-    match absolute.map(|folder| folder.join(word)).find(|program| is_executable(program)) {
-        Some(program) => Ok(program),
-        None => failed(
-            format!("program `{word}` not found in PATH"),
-            format!("install it, or write ./{word} for a program in the extension's directory"),
-        ),
-    }
-}
-
-fn is_executable(path: &Path) -> bool {
-    use std::os::unix::fs::PermissionsExt as _;
-    fs::metadata(path).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn program_word_decides_search_location() {
-        use std::os::unix::fs::PermissionsExt as _;
-        let temp = tempfile::tempdir().unwrap();
-        let (folder, bin) = (temp.path().join("folder"), temp.path().join("bin"));
-        for place in [&folder, &bin] {
-            fs::create_dir(place).unwrap();
-            for (name, mode) in [("run", 0o755), ("text", 0o644)] {
-                fs::write(place.join(name), "").unwrap();
-                fs::set_permissions(place.join(name), fs::Permissions::from_mode(mode)).unwrap();
-            }
-        }
-        let path = std::env::join_paths([Path::new("folder"), Path::new(""), &bin]).unwrap();
-        let find = |word: &str| find_program(word, &folder, &path).map_err(|f| (f.reason, f.hint));
-        assert_eq!(find("./run"), Ok(folder.join("./run")));
-        assert_eq!(find("run"), Ok(bin.join("run")), "relative directories of PATH are left out");
-        let (reason, hint) = find("./text").unwrap_err();
-        assert_eq!(reason, "`./text` is not an executable file in the extension's directory");
-        assert_eq!(hint, "put it there, then: chmod +x ./text");
-        let (reason, hint) = find("text").unwrap_err();
-        assert_eq!(reason, "program `text` not found in PATH");
-        assert_eq!(hint, "install it, or write ./text for a program in the extension's directory");
-    }
 }

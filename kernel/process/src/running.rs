@@ -11,12 +11,13 @@ use rmcp::model::{
 use rmcp::service::{ClientInitializeError, NotificationContext, RunningService};
 use rmcp::{ClientHandler, Peer, RoleClient, ServiceError, ServiceExt as _};
 use skillhost_payload::{CallError, ErrorKind, ToolOutput, ToolSpec};
-use skillhost_sandbox::{ChildProcess, ChildSpec, LaunchSpec, to_printable};
+use skillhost_sandbox::{ChildProcess, ChildSpec, IsolationReport, LaunchSpec, to_printable};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::error::call_error;
+use crate::isolation_hints;
 use crate::spec::ProcessSpec;
 use crate::tools;
 use crate::wire::{ConnectionStatus, LineTransport};
@@ -46,6 +47,8 @@ pub(crate) struct ProcessConnection {
     peer: Peer<RoleClient>,
     pub(crate) tools: Vec<ToolSpec>,
     pub(crate) version: String,
+    /// The isolation that was reached.
+    pub(crate) isolation: IsolationReport,
     /// The exit reason; `None` while the process runs.
     exit_reason: watch::Receiver<Option<String>>,
     /// Cancelled if the process does not respond after a cancelled call.
@@ -74,13 +77,9 @@ impl RunningProcess {
     /// # Errors
     /// The cause, with the latest lines of standard error. The process has been killed then.
     pub(crate) async fn start(start: &ProcessSpec) -> Result<Self, CallError> {
-        let (mut child, stdin, stdout) =
-            ChildProcess::spawn(&to_child_spec(start)).await.map_err(|e| CallError {
-                kind: ErrorKind::Io,
-                message: format!("{}: {e}", start.program.display()),
-                hint: "check that it is executable and that its dependencies are installed"
-                    .to_owned(),
-            })?;
+        let (mut child, stdin, stdout) = ChildProcess::spawn(&to_child_spec(start))
+            .await
+            .map_err(|error| isolation_hints::to_start_error(error, &start.program))?;
         let status = ConnectionStatus::default();
         let client = KernelMcpClient { id: start.id.to_string() };
         let wire = LineTransport::new(stdout, stdin, status.clone());
@@ -96,7 +95,7 @@ impl RunningProcess {
                 // Described before the kill, which would hide the process's own exit status.
                 let failed = cause.into_call_error(&status, &mut child).await;
                 child.kill(EXIT_TIMEOUT).await;
-                return Err(failed);
+                return Err(isolation_hints::with_cause(failed, child.isolation()));
             }
             Err(_) => {
                 let limit = start.handshake.as_millis();
@@ -104,7 +103,7 @@ impl RunningProcess {
                 // The status is that of the kill; only standard error has information.
                 let exit = child.describe_exit(Duration::ZERO).await;
                 let stderr = exit.split_once('\n').map(|(_, lines)| format!("\n{lines}"));
-                return Err(CallError {
+                let failed = CallError {
                     kind: ErrorKind::Timeout,
                     message: format!(
                         "`initialize` and `tools/list` timed out after {limit} ms{}",
@@ -113,7 +112,8 @@ impl RunningProcess {
                     hint:
                         "answer both before any long work, and flush the output after each message"
                             .to_owned(),
-                });
+                };
+                return Err(isolation_hints::with_cause(failed, child.isolation()));
             }
         };
         let peer = service.peer().clone();
@@ -124,6 +124,7 @@ impl RunningProcess {
             peer,
             tools,
             version,
+            isolation: child.isolation().clone(),
             exit_reason,
             stuck: CancellationToken::new(),
             in_flight: Mutex::default(),
@@ -138,8 +139,8 @@ impl RunningProcess {
     /// Returns the reason, with which its calls fail from then on.
     pub(crate) async fn wait_until_exited(&mut self) -> String {
         tokio::select! {
-            // The status is ignored: the protocol error and standard error below explain more.
-            _ = self.child.wait() => {}
+            // The protocol error and standard error below explain more than the status.
+            () = self.child.wait() => {}
             () = self.status.closed.cancelled() => {}
             () = self.connection.stuck.cancelled() => {}
         }
@@ -381,6 +382,5 @@ fn to_child_spec(start: &ProcessSpec) -> ChildSpec {
         environment: variables.collect(),
         folder: start.folder.clone(),
     };
-    let note = start.note.clone();
-    ChildSpec { id: start.id.to_string(), launch, note, memory: start.memory }
+    ChildSpec { id: start.id.to_string(), launch, containment: start.containment.clone() }
 }

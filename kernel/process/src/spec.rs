@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use skillhost_manifest::ExtensionId;
+use skillhost_sandbox::ChildContainment;
 
 /// The program, environment and limits of a process.
 #[derive(Clone)]
@@ -18,8 +19,6 @@ pub struct ProcessSpec {
     pub arguments: Vec<String>,
     /// Its working directory: a private copy of the files that were approved.
     pub folder: PathBuf,
-    /// The file for its process id.
-    pub note: PathBuf,
     /// Its complete environment; contains secrets.
     pub environment: BTreeMap<String, String>,
     /// Timeout of the handshake and the list of its tools.
@@ -28,8 +27,8 @@ pub struct ProcessSpec {
     pub grace: Duration,
     /// Timeout of its exit; then it is killed.
     pub stop: Duration,
-    /// The limit of its data in bytes, on systems that support one.
-    pub memory: u64,
+    /// Whether and how it is isolated.
+    pub containment: ChildContainment,
 }
 
 impl fmt::Debug for ProcessSpec {
@@ -41,6 +40,7 @@ impl fmt::Debug for ProcessSpec {
             .field("arguments", &self.arguments)
             .field("folder", &self.folder)
             .field("environment", &self.environment.keys())
+            .field("containment", &self.containment)
             .finish_non_exhaustive()
     }
 }

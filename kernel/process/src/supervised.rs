@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use skillhost_control::{ExitCause, RestartBackoff, RestartDecision};
 use skillhost_payload::{CallError, ErrorKind, OperatorCommand, ToolOutput, ToolSpec};
+use skillhost_sandbox::IsolationReport;
 use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -18,6 +19,7 @@ pub struct SupervisedProcess {
     /// The tools of the first process, from which the kernel has made its tool table.
     tools: Vec<ToolSpec>,
     version: String,
+    isolation: IsolationReport,
     state: Arc<Mutex<ProcessState>>,
     stop: CancellationToken,
     task: Mutex<Option<JoinHandle<()>>>,
@@ -59,6 +61,7 @@ impl SupervisedProcess {
             id,
             tools: connection.tools.clone(),
             version: connection.version.clone(),
+            isolation: connection.isolation.clone(),
             state,
             stop: stop.clone(),
             task: Mutex::new(Some(task)),
@@ -101,6 +104,12 @@ impl SupervisedProcess {
     #[must_use]
     pub fn version(&self) -> &str {
         &self.version
+    }
+
+    /// Returns the isolation of the first process. Later ones require the same at least.
+    #[must_use]
+    pub fn isolation(&self) -> &IsolationReport {
+        &self.isolation
     }
 
     /// Returns its tools, as listed at its start.

@@ -2,14 +2,16 @@
 #![expect(clippy::unwrap_used, reason = "a failed setup fails its test")]
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use skillhost_manifest::ExtensionId;
 use skillhost_payload::{ApprovalPolicy, CallError, ErrorKind};
+use skillhost_policy::{ResourceLimits, SandboxPolicy};
 use skillhost_process::{ProcessSpec, ProcessSupervisor, SupervisedProcess};
+use skillhost_sandbox::ChildContainment;
 
 /// A timeout that no step reaches, even on a slow machine.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -39,15 +41,38 @@ impl TestHome {
         ProcessSpec {
             id: ExtensionId::new("sample").unwrap(),
             program: test_support::example_program("misbehave_process"),
-            arguments: vec![mode.to_owned()],
+            // The directory identifies the process in the list of all processes.
+            arguments: vec![mode.to_owned(), self.folder.path().display().to_string()],
             folder: self.folder.path().to_owned(),
-            note: self.folder.path().join("pid"),
             environment: BTreeMap::from(environment),
             handshake: TIMEOUT,
             grace: Duration::from_millis(200),
             stop: TIMEOUT,
-            memory: 256 * 1024 * 1024,
+            containment: self.containment(),
         }
+    }
+
+    fn has_process(&self) -> bool {
+        runs_with(&self.folder.path().display().to_string())
+    }
+
+    /// Returns a policy, or none where the machine has no isolation level.
+    fn containment(&self) -> ChildContainment {
+        if !test_support::can_isolate() {
+            let note = self.folder.path().join("pid");
+            return ChildContainment::Plain { note, memory: 256 << 20 };
+        }
+        let base = std::fs::canonicalize(self.folder.path()).unwrap();
+        let mut policy = SandboxPolicy::with_work_directory(&base.join("data"));
+        policy.filesystem.allow_read =
+            vec![base, std::fs::canonicalize(test_support::profile_dir()).unwrap()];
+        policy.limits = ResourceLimits {
+            seconds: None,
+            output_kib: None,
+            memory_mib: 256,
+            ..ResourceLimits::default()
+        };
+        ChildContainment::Sandboxed(Box::new(policy))
     }
 
     async fn start(&self) -> Arc<SupervisedProcess> {
@@ -85,15 +110,20 @@ async fn poll_until<T>(mut query: impl AsyncFnMut() -> Option<T>) -> T {
     tokio::time::timeout(TIMEOUT, polling).await.expect("the query timed out")
 }
 
-/// Waits for a running process and returns its id.
-async fn running_pid(process: &Arc<SupervisedProcess>) -> u64 {
-    poll_until(async || whoami(process).await.ok()?["pid"].as_u64()).await
+/// Waits for a running process and returns what distinguishes it from others.
+async fn running_instance(process: &Arc<SupervisedProcess>) -> String {
+    let instance =
+        async || Some(whoami(process).await.ok()?["instance"].as_str().unwrap().to_owned());
+    poll_until(instance).await
 }
 
-fn is_alive(pid: &str) -> bool {
-    let status = std::fs::read_to_string(Path::new("/proc").join(pid).join("stat"));
-    // A zombie has exited and only waits for its parent.
-    status.is_ok_and(|text| !text.rsplit(") ").next().is_some_and(|rest| rest.starts_with('Z')))
+/// Tests whether a process with this argument runs. The ids in a namespace are others than here.
+fn runs_with(argument: &str) -> bool {
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    // A zombie has no arguments, and another process may end in between.
+    let mut arguments =
+        processes.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
+    arguments.any(|all| all.split(|byte| *byte == 0).any(|one| one == argument.as_bytes()))
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -172,8 +202,7 @@ async fn failed_start_reports_cause() {
         let Err(error) = start(home.plan(mode)).await else { panic!("{mode} starts") };
         assert_eq!(error.kind, kind, "{mode}: {error:?}");
         assert!(error.message.starts_with(message), "{mode}: {}", error.message);
-        let pid = std::fs::read_to_string(home.data().join("started"));
-        assert!(!pid.is_ok_and(|pid| is_alive(&pid)), "{mode} still runs");
+        assert!(!home.has_process(), "{mode} still runs");
     }
     let home = TestHome::new();
     let plan = ProcessSpec { handshake: Duration::from_millis(300), ..home.plan("silent") };
@@ -189,7 +218,7 @@ async fn failed_start_reports_cause() {
 async fn crashed_process_is_restarted() {
     let home = TestHome::new();
     let process = home.start().await;
-    let first = running_pid(&process).await;
+    let first = running_instance(&process).await;
     let error = call(&process, "crash", "").await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Unavailable);
     assert_eq!(
@@ -197,7 +226,7 @@ async fn crashed_process_is_restarted() {
         "the process ended with exit code 7\nlast lines of standard error:\nabout to end\n\
          TypeError: it was made to fail"
     );
-    assert_ne!(running_pid(&process).await, first);
+    assert_ne!(running_instance(&process).await, first);
     assert_eq!(call(&process, "echo", "again").await.unwrap(), "again");
     process.health().await.unwrap();
     process.stop().await;
@@ -208,7 +237,7 @@ async fn repeated_crashes_reach_restart_limit() {
     let home = TestHome::new();
     let process = home.start().await;
     for _ in 0..5 {
-        running_pid(&process).await;
+        running_instance(&process).await;
         call(&process, "crash", "").await.unwrap_err();
     }
     let error = poll_until(async || {
@@ -243,19 +272,19 @@ async fn failed_restart_counts_as_crash() {
 async fn invalid_output_names_the_line() {
     let home = TestHome::new();
     let process = home.start().await;
-    let first = running_pid(&process).await;
+    let first = running_instance(&process).await;
     let error = call(&process, "garbage", "").await.unwrap_err();
     assert_eq!(
         error.message,
         "the process wrote an invalid protocol message as line 5 of its standard output: \
          `debug: here I am`"
     );
-    let second = running_pid(&process).await;
+    let second = running_instance(&process).await;
     assert_ne!(second, first);
     let error = call(&process, "huge", "").await.unwrap_err();
     let expected = "wrote more than 4 MiB as line 5 of its standard output: `xxx";
     assert!(error.message.contains(expected), "{}", error.message);
-    assert_ne!(running_pid(&process).await, second);
+    assert_ne!(running_instance(&process).await, second);
     process.stop().await;
 }
 
@@ -263,12 +292,12 @@ async fn invalid_output_names_the_line() {
 async fn oversized_response_fails_only_its_call() {
     let home = TestHome::new();
     let process = home.start().await;
-    let first = running_pid(&process).await;
+    let first = running_instance(&process).await;
     let error = call(&process, "echo", &"x".repeat(5 * 1024 * 1024)).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::TooLarge);
     assert!(error.message.starts_with("response has 5242"), "{}", error.message);
     assert_eq!(error.hint, "request less data at once");
-    assert_eq!(running_pid(&process).await, first, "the process still runs");
+    assert_eq!(running_instance(&process).await, first, "the process still runs");
     process.stop().await;
 }
 
@@ -276,7 +305,7 @@ async fn oversized_response_fails_only_its_call() {
 async fn hanging_process_is_killed() {
     let home = TestHome::new();
     let process = home.start().await;
-    let first = running_pid(&process).await;
+    let first = running_instance(&process).await;
     let limit = Duration::from_millis(100);
     tokio::time::timeout(limit, call(&process, "hang", "")).await.unwrap_err();
     // This call waits for the hanging one and fails with the reason of the kill.
@@ -286,7 +315,7 @@ async fn hanging_process_is_killed() {
         "{}",
         error.message
     );
-    assert_ne!(running_pid(&process).await, first);
+    assert_ne!(running_instance(&process).await, first);
     process.stop().await;
 }
 
@@ -294,14 +323,14 @@ async fn hanging_process_is_killed() {
 async fn cancelled_call_spares_responsive_process() {
     let home = TestHome::new();
     let process = home.start().await;
-    let first = running_pid(&process).await;
+    let first = running_instance(&process).await;
     let limit = Duration::from_millis(100);
     tokio::time::timeout(limit, call(&process, "wait", "")).await.unwrap_err();
     poll_until(async || home.data().join("cancelled").exists().then_some(())).await;
     // Longer than the grace period, during which the process responds to every call.
     let later = tokio::time::Instant::now() + Duration::from_millis(500);
     while tokio::time::Instant::now() < later {
-        assert_eq!(running_pid(&process).await, first);
+        assert_eq!(running_instance(&process).await, first);
     }
     process.stop().await;
 }
@@ -311,7 +340,8 @@ async fn stop_kills_process_group() {
     let home = TestHome::new();
     let plan = home.plan("deaf");
     // The program ignores the end of its input, and the shell makes it ignore SIGTERM.
-    let script = format!("trap '' TERM; exec '{}' deaf", plan.program.display());
+    let program = plan.program.display();
+    let script = format!("trap '' TERM; exec '{program}' deaf '{}'", home.folder.path().display());
     let plan = ProcessSpec {
         program: PathBuf::from("/bin/sh"),
         arguments: vec!["-c".to_owned(), script],
@@ -319,22 +349,23 @@ async fn stop_kills_process_group() {
         ..plan
     };
     let process = start(plan).await.unwrap();
-    let pid = running_pid(&process).await.to_string();
-    let grandchild = call(&process, "spawn", "").await.unwrap();
-    assert!(is_alive(&pid) && is_alive(&grandchild));
+    running_instance(&process).await;
+    call(&process, "spawn", "31557601").await.unwrap();
+    assert!(home.has_process());
+    poll_until(async || runs_with("31557601").then_some(())).await;
     process.stop().await;
-    assert!(!is_alive(&pid));
-    poll_until(async || (!is_alive(&grandchild)).then_some(())).await;
+    assert!(!home.has_process());
+    poll_until(async || (!runs_with("31557601")).then_some(())).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn crash_kills_process_group() {
     let home = TestHome::new();
     let process = home.start().await;
-    let grandchild = call(&process, "spawn", "").await.unwrap();
-    assert!(is_alive(&grandchild));
+    call(&process, "spawn", "31557602").await.unwrap();
+    poll_until(async || runs_with("31557602").then_some(())).await;
     call(&process, "crash", "").await.unwrap_err();
-    poll_until(async || (!is_alive(&grandchild)).then_some(())).await;
+    poll_until(async || (!runs_with("31557602")).then_some(())).await;
     process.stop().await;
 }
 
@@ -342,9 +373,10 @@ async fn crash_kills_process_group() {
 async fn dropped_extension_stops_process() {
     let home = TestHome::new();
     let process = home.start().await;
-    let pid = running_pid(&process).await.to_string();
+    running_instance(&process).await;
+    assert!(home.has_process());
     drop(process);
-    poll_until(async || (!is_alive(&pid)).then_some(())).await;
+    poll_until(async || (!home.has_process()).then_some(())).await;
 }
 
 #[cfg(target_os = "linux")]
@@ -355,6 +387,6 @@ async fn memory_is_limited() {
     assert_eq!(call(&process, "hoard", "64").await.unwrap(), (64 * 1024 * 1024).to_string());
     let error = call(&process, "hoard", "512").await.unwrap_err();
     assert!(error.message.contains("memory allocation of 536870912 bytes failed"), "{error:?}");
-    running_pid(&process).await;
+    running_instance(&process).await;
     process.stop().await;
 }

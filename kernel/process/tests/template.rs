@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use skillhost_manifest::ExtensionId;
 use skillhost_payload::ApprovalPolicy;
 use skillhost_process::{ProcessSpec, ProcessSupervisor};
+use skillhost_sandbox::ChildContainment;
 
 /// Returns the Python interpreter, or `None` with a notice: only these tests need more than Rust.
 fn python() -> Option<PathBuf> {
@@ -117,12 +118,14 @@ async fn template_starts_in_kernel() {
         program,
         arguments: vec!["-B".to_owned(), "server.py".to_owned()],
         folder: template(),
-        note: note.path().join("pid"),
         environment: BTreeMap::from([("SKILLHOST_ID".to_owned(), "word_count".to_owned())]),
         handshake: Duration::from_secs(60),
         grace: Duration::from_secs(60),
         stop: Duration::from_secs(60),
-        memory: 512 * 1024 * 1024,
+        containment: ChildContainment::Plain {
+            note: note.path().join("pid"),
+            memory: 512 * 1024 * 1024,
+        },
     };
     let process = ProcessSupervisor::default().start(start).await.unwrap();
     let tools = process.tools();

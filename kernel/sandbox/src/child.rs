@@ -2,21 +2,25 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rustix::process::Signal;
+use skillhost_policy::SandboxPolicy;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::timeout;
 
 use crate::group::{LimitedMemory, ProcessGroup, limit_memory};
+use crate::isolation::{EndCause, IsolationReport, RunEnd};
 use crate::launch::LaunchSpec;
 use crate::orphans;
 use crate::printable::to_printable;
+use crate::sandbox_spec::{InputMode, LevelSelection, SandboxError, SandboxSpec};
+use crate::{SandboxLauncher, SandboxedChild};
 
 /// The maximum length of a logged line of standard error, in bytes; the rest is dropped.
 const MAX_LOGGED_LINE: usize = 4096;
@@ -35,63 +39,138 @@ pub struct ChildSpec {
     pub id: String,
     /// The program.
     pub launch: LaunchSpec,
-    /// The file for its process id.
-    pub note: PathBuf,
-    /// The limit of its data in bytes, on systems that support one.
-    pub memory: u64,
+    /// Whether and how it is isolated.
+    pub containment: ChildContainment,
 }
 
-/// A process and its process group; killed on drop.
+/// Whether a child is isolated.
+#[derive(Debug, Clone)]
+pub enum ChildContainment {
+    /// By a policy; without a level that it requires, nothing is started.
+    Sandboxed(Box<SandboxPolicy>),
+    /// Not at all, by a decision of the operator.
+    Plain {
+        /// The file for its process id.
+        note: PathBuf,
+        /// The limit of its data in bytes, on systems that support one.
+        memory: u64,
+    },
+}
+
+/// A process and all that it starts; killed on drop.
 #[derive(Debug)]
 pub struct ChildProcess {
-    child: tokio::process::Child,
-    group: ProcessGroup,
+    isolation: IsolationReport,
+    running: RunningChild,
     recent_lines: Arc<Mutex<VecDeque<String>>>,
     reader: JoinHandle<()>,
 }
 
+#[derive(Debug)]
+enum RunningChild {
+    /// Boxed, because it is much larger than the other.
+    Sandboxed(Box<SandboxedChild>),
+    Plain {
+        child: tokio::process::Child,
+        group: ProcessGroup,
+    },
+}
+
 impl ChildProcess {
-    /// Spawns a process in its own process group, with only the environment of its specification.
+    /// Spawns a process with only the environment of its specification.
     ///
     /// # Errors
-    /// The system's error.
-    pub async fn spawn(spec: &ChildSpec) -> io::Result<(Self, ChildStdin, ChildStdout)> {
+    /// [`SandboxError`]; nothing of the program was run then.
+    pub async fn spawn(spec: &ChildSpec) -> Result<(Self, ChildStdin, ChildStdout), SandboxError> {
+        match &spec.containment {
+            ChildContainment::Sandboxed(policy) => Self::spawn_sandboxed(spec, policy).await,
+            ChildContainment::Plain { note, memory } => {
+                Ok(Self::spawn_plain(spec, note, *memory).await?)
+            }
+        }
+    }
+
+    async fn spawn_sandboxed(
+        spec: &ChildSpec,
+        policy: &SandboxPolicy,
+    ) -> Result<(Self, ChildStdin, ChildStdout), SandboxError> {
+        let sandboxed = SandboxSpec {
+            launch: spec.launch.clone(),
+            policy: policy.clone(),
+            stdin: InputMode::Pipe,
+            channel: None,
+            levels: LevelSelection::default(),
+        };
+        let mut child = SandboxLauncher::default().spawn(sandboxed).await?;
+        let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
+        let (stdin, stdout, stderr) = require_streams(stdin, stdout, child.stderr.take())?;
+        let isolation = child.isolation.clone();
+        let running = RunningChild::Sandboxed(Box::new(child));
+        Ok((Self::with_reader(spec, isolation, running, stderr), stdin, stdout))
+    }
+
+    async fn spawn_plain(
+        spec: &ChildSpec,
+        note: &Path,
+        memory: u64,
+    ) -> io::Result<(Self, ChildStdin, ChildStdout)> {
         let mut child = spec.launch.to_command().stdin(Stdio::piped()).spawn()?;
         let group = ProcessGroup::from_child(&child);
         if let (Some(pid), Some(number)) = (group.leader(), child.id()) {
-            if let Err(error) = limit_memory(pid, LimitedMemory::Data, spec.memory) {
+            if let Err(error) = limit_memory(pid, LimitedMemory::Data, memory) {
                 tracing::warn!(id = %spec.id, %error, "memory limit not set");
             }
             // The record lets the next kernel kill the process if this one crashes. A failure does
             // not prevent the start.
-            let note = spec.note.clone();
+            let note = note.to_owned();
             let recording = spawn_blocking(move || orphans::record_pid(&note, number));
             if let Err(error) = recording.await.map_err(io::Error::other).flatten() {
                 tracing::warn!(id = %spec.id, %error, "process id not recorded");
             }
         }
-        let missing = || io::Error::other("the process has no standard streams");
-        let stdin = child.stdin.take().ok_or_else(missing)?;
-        let stdout = child.stdout.take().ok_or_else(missing)?;
-        let stderr = child.stderr.take().ok_or_else(missing)?;
+        let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
+        let (stdin, stdout, stderr) = require_streams(stdin, stdout, child.stderr.take())?;
+        let running = RunningChild::Plain { child, group };
+        let isolation = IsolationReport::uncontained();
+        Ok((Self::with_reader(spec, isolation, running, stderr), stdin, stdout))
+    }
+
+    fn with_reader(
+        spec: &ChildSpec,
+        isolation: IsolationReport,
+        running: RunningChild,
+        stderr: ChildStderr,
+    ) -> Self {
         let recent_lines = Arc::default();
         let lines = Arc::clone(&recent_lines);
         let reader = tokio::spawn(log_stderr(spec.id.clone(), stderr, lines));
-        Ok((Self { child, group, recent_lines, reader }, stdin, stdout))
+        Self { isolation, running, recent_lines, reader }
+    }
+
+    /// Returns the isolation that was reached.
+    #[must_use]
+    pub fn isolation(&self) -> &IsolationReport {
+        &self.isolation
     }
 
     /// Waits until the process has exited. Cancel-safe.
-    ///
-    /// # Errors
-    /// The system's error.
-    pub async fn wait(&mut self) -> io::Result<ExitStatus> {
-        self.child.wait().await
+    pub async fn wait(&mut self) {
+        // The error is that of a process that is gone.
+        let _ = self.await_exit().await;
+    }
+
+    /// Waits for the exit and describes it as a predicate without a subject.
+    async fn await_exit(&mut self) -> io::Result<String> {
+        match &mut self.running {
+            RunningChild::Sandboxed(child) => child.wait().await.map(|end| describe_end(&end)),
+            RunningChild::Plain { child, .. } => child.wait().await.map(describe_status),
+        }
     }
 
     /// Describes the exit of the process within a limit, with its latest lines of standard error.
     pub async fn describe_exit(&mut self, limit: Duration) -> String {
-        let how = match timeout(limit, self.wait()).await {
-            Ok(Ok(status)) => describe_status(status),
+        let how = match timeout(limit, self.await_exit()).await {
+            Ok(Ok(how)) => how,
             Ok(Err(error)) => format!("is lost: {error}"),
             Err(_) => "closed its standard output".to_owned(),
         };
@@ -109,12 +188,18 @@ impl ChildProcess {
 
     /// Waits for the exit after the input was closed, then sends SIGTERM, then SIGKILL.
     ///
-    /// SIGKILL goes to the complete process group. Takes at most `limit`.
+    /// SIGKILL goes to all processes. Takes at most `limit`.
     pub async fn shutdown(&mut self, limit: Duration) {
         // Three waits, and a reserve for the reading of standard error.
         let part = limit / 4;
         if timeout(part, self.wait()).await.is_err() {
-            self.group.signal(Signal::TERM);
+            match &self.running {
+                RunningChild::Sandboxed(child) => {
+                    // The error means that it has ended.
+                    let _ = child.terminate();
+                }
+                RunningChild::Plain { group, .. } => group.signal(Signal::TERM),
+            }
             if timeout(part, self.wait()).await.is_err() {
                 tracing::warn!("process did not stop in time and is killed");
             }
@@ -122,25 +207,62 @@ impl ChildProcess {
         self.kill(part).await;
     }
 
-    /// Kills the process group and waits for the exit of the process, at most `limit`.
+    /// Kills all processes and waits for the exit, at most `limit`.
     pub async fn kill(&mut self, limit: Duration) {
-        self.group.signal(Signal::KILL);
+        match &self.running {
+            RunningChild::Sandboxed(child) => {
+                // The error means that it has ended.
+                let _ = child.cancel(None);
+            }
+            RunningChild::Plain { group, .. } => group.signal(Signal::KILL),
+        }
         let _ = timeout(limit, self.wait()).await;
-        self.group.release();
+        if let RunningChild::Plain { group, .. } = &mut self.running {
+            group.release();
+        }
     }
 }
 
 impl Drop for ChildProcess {
     fn drop(&mut self) {
-        self.group.signal(Signal::KILL);
+        // A sandboxed child ends with its socket.
+        if let RunningChild::Plain { group, .. } = &self.running {
+            group.signal(Signal::KILL);
+        }
         self.reader.abort();
     }
+}
+
+fn require_streams(
+    stdin: Option<ChildStdin>,
+    stdout: Option<ChildStdout>,
+    stderr: Option<ChildStderr>,
+) -> io::Result<(ChildStdin, ChildStdout, ChildStderr)> {
+    let missing = || io::Error::other("the process has no standard streams");
+    Ok((stdin.ok_or_else(missing)?, stdout.ok_or_else(missing)?, stderr.ok_or_else(missing)?))
 }
 
 /// Describes the exit status of a process as a predicate without a subject.
 fn describe_status(status: ExitStatus) -> String {
     use std::os::unix::process::ExitStatusExt as _;
-    match (status.code(), status.signal()) {
+    describe_code(status.code(), status.signal())
+}
+
+/// Describes the end of a run as a predicate without a subject.
+fn describe_end(end: &RunEnd) -> String {
+    let limits = match end.ended_by {
+        None | Some(EndCause::Cancelled) => return describe_code(end.exit_code, end.signal),
+        Some(EndCause::Time) => "its limit of time (`seconds`)",
+        Some(EndCause::Memory) => "its limit of memory (`memoryMib`)",
+        Some(EndCause::Tasks) => "its limit of processes and threads (`tasks`)",
+        Some(EndCause::Disk) => "a limit of disk usage (`diskMib`, `files` or `fileMib`)",
+        Some(EndCause::Output) => "its limit of output (`outputKib`)",
+    };
+    format!("was ended because it exceeded {limits} in `sandbox: {{limits: …}}`")
+}
+
+fn describe_code(code: Option<i32>, signal: Option<i32>) -> String {
+    match (code, signal) {
         (Some(code), _) => format!("ended with exit code {code}"),
         (None, Some(signal)) => format!("was ended by signal {signal}"),
         (None, None) => "ended".to_owned(),

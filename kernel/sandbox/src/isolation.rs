@@ -21,6 +21,26 @@ pub struct IsolationReport {
     pub tried: Vec<FailedLevel>,
 }
 
+impl IsolationReport {
+    /// Returns whether anything is guaranteed.
+    #[must_use]
+    pub fn is_contained(&self) -> bool {
+        self.level != IsolationLevel::None
+    }
+
+    /// Returns the report of a plain child, which has no guarantee.
+    #[must_use]
+    pub fn uncontained() -> Self {
+        Self {
+            level: IsolationLevel::None,
+            landlock_abi: 0,
+            cgroup: false,
+            missing: Guarantee::ALL.to_vec(),
+            tried: Vec::new(),
+        }
+    }
+}
+
 /// A level that could not be reached.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FailedLevel {

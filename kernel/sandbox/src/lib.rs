@@ -8,7 +8,7 @@
 //! reach, and `kernel_settings` why a machine does not offer more. Without isolation: `launch`
 //! describes a program and its complete environment, `group` signals all processes of a child.
 //! `child` is a long-running child with pipes, `limited_run` runs a program to its exit within
-//! limits. `orphans` ends the children of a killed kernel, `parent` this process with its parent,
+//! limits. `program_files` finds the files that a program needs, `orphans` ends the children of a killed kernel, `parent` this process with its parent,
 //! and `printable` makes output safe to show. `sys` has the system calls that need `unsafe`.
 
 mod child;
@@ -28,6 +28,7 @@ mod parent;
 mod printable;
 #[cfg(target_os = "linux")]
 mod probe;
+mod program_files;
 #[cfg(target_os = "linux")]
 mod protocol;
 mod sandbox_spec;
@@ -36,7 +37,7 @@ mod sandboxed_child;
 #[cfg(target_os = "linux")]
 mod sys;
 
-pub use child::{ChildProcess, ChildSpec};
+pub use child::{ChildContainment, ChildProcess, ChildSpec};
 pub use isolation::{EndCause, FailedLevel, IsolationReport, RefusalKind, RunEnd, SandboxRefusal};
 pub use launch::{LaunchError, LaunchSpec};
 pub use limited_run::{ProcessExit, ProcessLimits, run_limited};
@@ -44,6 +45,7 @@ pub use machine::{IsolationGap, MachineIsolation, MachineLevel};
 pub use orphans::kill_recorded;
 pub use parent::exit_with_parent;
 pub use printable::to_printable;
+pub use program_files::{ProgramFiles, find_in_path, is_executable, resolve_program};
 pub use sandbox_spec::{InputMode, LevelSelection, SandboxError, SandboxSpec, SandboxedExit};
 
 #[cfg(not(target_os = "linux"))]

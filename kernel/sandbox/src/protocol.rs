@@ -89,6 +89,8 @@ pub(crate) enum LauncherMessage {
 pub(crate) enum HostMessage {
     /// Ends the run.
     Cancel { ended_by: Option<EndCause> },
+    /// Sends SIGTERM to the program, which may end in order.
+    Terminate,
 }
 
 /// One end of a socket for documents and descriptors.

@@ -195,6 +195,14 @@ impl SandboxedChild {
         }
     }
 
+    /// Sends SIGTERM to the program and to the processes in its group.
+    ///
+    /// # Errors
+    /// The error of the socket; the run has ended already then.
+    pub fn terminate(&self) -> io::Result<()> {
+        self.control.get_ref().send(&HostMessage::Terminate, &[])
+    }
+
     /// Returns the process id of the launcher.
     #[must_use]
     pub fn launcher_id(&self) -> Option<u32> {

@@ -137,6 +137,8 @@ fn call(id: &Value, params: &Value) {
         "whoami" => answer(
             id,
             &json!({"content": [], "structuredContent": {
+                // In a namespace every first process has the same number.
+                "instance": instance(),
                 "pid": std::process::id(),
                 "folder": std::env::current_dir().unwrap_or_default(),
                 "environment": std::env::vars().collect::<std::collections::BTreeMap<_, _>>(),
@@ -154,9 +156,9 @@ fn call(id: &Value, params: &Value) {
         // Other requests are answered during the wait.
         "wait" => {}
         "spawn" => {
-            let child = Command::new("sleep").arg("1000").spawn();
-            let number = child.map(|child| child.id()).unwrap_or_default();
-            answer(id, &said(&number.to_string(), false));
+            // The number identifies the child in the list of all processes.
+            let child = Command::new("sleep").arg(text).spawn();
+            answer(id, &said(if child.is_ok() { "spawned" } else { "failed" }, false));
         }
         "hoard" => {
             let size = text.parse::<usize>().unwrap_or_default() * 1024 * 1024;
@@ -165,6 +167,15 @@ fn call(id: &Value, params: &Value) {
         }
         _ => refuse(id, -32601, "no such tool"),
     }
+}
+
+/// Returns a text that differs between processes.
+fn instance() -> &'static str {
+    static INSTANCE: std::sync::OnceLock<String> = std::sync::OnceLock::new();
+    INSTANCE.get_or_init(|| {
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        format!("{}-{}", std::process::id(), now.map(|now| now.as_nanos()).unwrap_or_default())
+    })
 }
 
 fn data() -> PathBuf {

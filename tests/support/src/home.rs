@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::binaries::{binary, profile_dir};
+use crate::isolation::settings_without_isolation;
 use crate::process::{Background, Output};
 use crate::terminal::Terminal;
 
@@ -37,7 +38,12 @@ impl TestHome {
         for folder in ["home/sandbox", "user", "run", "state", "data"] {
             fs::create_dir_all(base.join(folder)).expect("create a directory in a temporary home");
         }
-        Self { temp, base }
+        let home = Self { temp, base };
+        let line = settings_without_isolation();
+        if !line.is_empty() {
+            home.write("skillhost.yaml", line);
+        }
+        home
     }
 
     /// Returns the home's canonical path.
@@ -96,7 +102,13 @@ impl TestHome {
     /// Writes `skillhost.yaml`.
     #[must_use]
     pub fn settings(self, yaml: &str) -> Self {
-        self.file("skillhost.yaml", yaml)
+        let line = settings_without_isolation();
+        // Not after a mapping in one line, and not for a test of this key itself.
+        let takes_line = !yaml.starts_with('{') && !yaml.contains("sandbox:");
+        self.file(
+            "skillhost.yaml",
+            if takes_line { format!("{line}{yaml}") } else { yaml.to_owned() },
+        )
     }
 
     /// Copies a library next to the manifest of `manifests/<id>` under the file name of

@@ -1,10 +1,13 @@
 //! The isolation levels that this machine offers to tests.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::sync::OnceLock;
 
 use skillhost_policy::{IsolationLevel, SandboxPolicy};
 use skillhost_sandbox::{InputMode, LaunchSpec, LevelSelection, SandboxLauncher, SandboxSpec};
+
+use crate::binaries::profile_dir;
 
 /// The result of a real run, or the reason why there was none.
 type LevelResult = Result<(), String>;
@@ -20,11 +23,39 @@ pub fn can_isolate_at(level: IsolationLevel) -> bool {
 /// and the calling test returns.
 #[must_use]
 pub fn can_isolate() -> bool {
+    report_skip("isolation level", find_any_level())
+}
+
+/// Returns the line of settings that lets homes of tests work on a machine without any isolation
+/// level, where the product refuses to run foreign code; empty elsewhere.
+pub(crate) fn settings_without_isolation() -> &'static str {
+    static LINE: OnceLock<&str> = OnceLock::new();
+    LINE.get_or_init(|| {
+        // Most tests run in a process of their own, and the state of a machine rarely gets worse.
+        let known = profile_dir().join("isolation-is-available");
+        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        if fs::read_to_string(&known).is_ok_and(|noted| !boot.is_empty() && noted == boot) {
+            return "";
+        }
+        match find_any_level() {
+            Ok(()) => {
+                // Without the note, the next test finds out again.
+                let _ = fs::write(known, boot);
+                ""
+            }
+            Err(reason) => {
+                report_skip("isolation level, so that homes have `sandbox: off`,", Err(reason));
+                "sandbox: off\n"
+            }
+        }
+    })
+}
+
+fn find_any_level() -> LevelResult {
     // The strongest first; most machines need one run.
-    let any = run_at(IsolationLevel::Namespaces).or_else(|strong| {
+    run_at(IsolationLevel::Namespaces).or_else(|strong| {
         run_at(IsolationLevel::Landlock).map_err(|weak| format!("{strong}; {weak}"))
-    });
-    report_skip("isolation level", any)
+    })
 }
 
 #[expect(clippy::print_stderr, reason = "part of the report of the calling test")]

@@ -87,7 +87,14 @@ pub(super) fn print_load_report(output: Output, report: &LoadReport) -> Result<(
 fn provides(extension: &LoadedExtension) -> String {
     let mut parts = Vec::new();
     parts.extend(extension.bundled.then(|| "bundled".to_owned()));
-    parts.extend((!extension.command.is_empty()).then(|| "process".to_owned()));
+    if !extension.command.is_empty() {
+        parts.push(match &extension.isolation {
+            Some(report) if report.is_contained() => {
+                format!("process ({})", report.level)
+            }
+            _ => "process (not isolated)".to_owned(),
+        });
+    }
     if !extension.tools.is_empty() {
         parts.push(format!("tools {}", extension.tools.join(" ")));
     }

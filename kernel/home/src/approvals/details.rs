@@ -128,8 +128,7 @@ fn describe_effects(manifest: &Manifest) -> String {
         ExtensionKind::Process { command } => push_line(
             &mut text,
             &format!(
-                "sandbox/extensions/{id}: a program, started as {command:?}; it runs as you do, as a \
-                 process of its own"
+                "sandbox/extensions/{id}: a program, started as {command:?}, as a process of its own"
             ),
         ),
         ExtensionKind::Agent(agent) => {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ProcessSettings {
-    /// Data limit of one process in mebibytes, on systems that support one (Linux).
+    /// Memory limit of all processes of an extension together in mebibytes (Linux).
     #[schemars(range(min = 1))]
     pub memory_limit_mib: u64,
 }

@@ -15,23 +15,6 @@ use crate::{ExtensionKind, ManifestErrorKind};
 const LEVELS: [(&str, IsolationLevel); 2] =
     [("landlock", IsolationLevel::Landlock), ("namespaces", IsolationLevel::Namespaces)];
 
-/// The guarantees that a manifest may require.
-const GUARANTEES: [Guarantee; 13] = [
-    Guarantee::Files,
-    Guarantee::Secrets,
-    Guarantee::Network,
-    Guarantee::Domains,
-    Guarantee::DenyInside,
-    Guarantee::Tree,
-    Guarantee::Signals,
-    Guarantee::Modes,
-    Guarantee::Names,
-    Guarantee::Private,
-    Guarantee::Memory,
-    Guarantee::Tasks,
-    Guarantee::ControlGroup,
-];
-
 /// The format of a limit, in words.
 const LIMIT: &str = "a whole number of at least 1";
 
@@ -52,7 +35,7 @@ pub(super) fn parse_sandbox(
             at.choice(&LEVELS, "text, `landlock` or `namespaces`", report)
         });
         let require = fields.optional("require", report, |at, report| {
-            let choices = GUARANTEES.map(|guarantee| (guarantee.as_str(), guarantee));
+            let choices = Guarantee::ALL.map(|guarantee| (guarantee.as_str(), guarantee));
             let expected = "text, one of files, secrets, network, domains, deny_inside, tree, \
                             signals, modes, names, private, memory, tasks and control_group";
             let listed = at.list(report, |at, report| at.choice(&choices, expected, report));

@@ -35,7 +35,7 @@ use crate::sandbox_spec::InputMode;
 use crate::sys;
 
 /// The number of descriptors that a process may open.
-const MAX_DESCRIPTORS: u64 = 256;
+const MAX_DESCRIPTORS: u64 = 1024;
 
 /// The locked memory of a process, in bytes.
 const MAX_LOCKED_MEMORY: u64 = 1 << 20;

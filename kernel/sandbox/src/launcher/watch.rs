@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{
-    PidfdFlags, Signal, WaitOptions, WaitStatus, kill_process, pidfd_open, waitpid,
+    PidfdFlags, Signal, WaitOptions, WaitStatus, kill_process, kill_process_group, pidfd_open,
+    waitpid,
 };
 use skillhost_policy::{IsolationLevel, ResourceLimits};
 
@@ -141,10 +142,14 @@ impl<'a> RunWatch<'a> {
             }
             if message {
                 return Some(match host.receive::<HostMessage>() {
-                    Ok(Some(message)) => {
-                        let HostMessage::Cancel { ended_by } = message.content;
-                        ended_by.unwrap_or(EndCause::Cancelled)
-                    }
+                    Ok(Some(message)) => match message.content {
+                        HostMessage::Cancel { ended_by } => ended_by.unwrap_or(EndCause::Cancelled),
+                        HostMessage::Terminate => {
+                            // The first process of a namespace leads the group and ignores it.
+                            let _ = kill_process_group(program.pid, Signal::TERM);
+                            continue;
+                        }
+                    },
                     // The kernel has ended, or does not want the run any more.
                     _ => EndCause::Cancelled,
                 });

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 
 use mock_model::{MockModel, Step, Wire};
 use serde_json::{Value, json};
@@ -9,7 +10,7 @@ use test_support::{TestHome, example_program, library};
 
 use crate::agents_scene::agents_home;
 use crate::builds::toolchain;
-use crate::fixtures::{agent_manifest, bind_time_filters, home, shipped_manifest};
+use crate::fixtures::{agent_manifest, allow_read, bind_time_filters, home, shipped_manifest};
 
 /// A manifest of an agent with events, schedules and every tool.
 const SPY: &str = "id: spy\nname: Spy\n\
@@ -40,8 +41,10 @@ fn with_listed_tools(home: TestHome, id: &str, tools: &str) -> TestHome {
     // the program.
     let script = format!("#!/bin/sh\nexec {} \"$@\"\n", program.display());
     let command = json!(["./server", "listing", names]);
-    let text =
-        format!("id: {id}\nname: Lister\nversion: 1.0.0\nentrypoint: {{command: {command}}}\n");
+    let reads = allow_read(&[&program, Path::new(&names)]);
+    let text = format!(
+        "id: {id}\nname: Lister\nversion: 1.0.0\nentrypoint: {{command: {command}}}\n{reads}"
+    );
     let home = home.extension(id, &text);
     home.write(format!("sandbox/extensions/{id}/server"), script);
     let server = home.path(format!("sandbox/extensions/{id}/server"));

@@ -138,3 +138,10 @@ pub(crate) fn bind_time_filters() -> insta::internals::SettingsBindDropGuard {
     settings.add_filter(r"[^ ]*/lib/skillhost\b", "[TARGET]/../lib/skillhost");
     settings.bind_to_scope()
 }
+
+/// Returns the field of a manifest that lets a process read paths.
+pub(crate) fn allow_read(paths: &[&Path]) -> String {
+    let real = |path: &&Path| fs::canonicalize(path).unwrap().display().to_string();
+    let paths: Vec<_> = paths.iter().map(real).collect();
+    format!("sandbox: {{filesystem: {{allowRead: {paths:?}}}}}\n")
+}

@@ -58,6 +58,7 @@ mod new_user;
 mod operations;
 mod paging;
 mod paths;
+mod process_isolation;
 mod process_manifest;
 mod processes;
 mod proposals;

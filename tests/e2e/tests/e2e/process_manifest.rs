@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use test_support::{Output, TestHome, example_program};
 
-use crate::fixtures::{bind_time_filters, start_kernel};
+use crate::fixtures::{allow_read, bind_time_filters, start_kernel};
+use crate::processes::without_level;
 
 /// A timeout that no test should reach.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -51,11 +52,11 @@ fn tool_names_are_final_everywhere() {
     let tools = "mcp: {tools: [s_echo]}\ntools:\n  prefix: s_\n  rename: {shout: yell, nope: x}\n  \
                  exclude: ['h*', crash, garbage, spawn, wait, refuse]\n";
     let home = sample_home("good", tools);
-    insta::assert_snapshot!(home.skillhost(["ext", "list"]), @"
+    insta::assert_snapshot!(without_level(&home.skillhost(["ext", "list"])), @"
     exit 0
     --- stdout
     EXTENSION STATE  VERSION PROVIDES
-    sample    loaded 1.0.0   process, tools s_echo yell s_fail s_whoami
+    sample    loaded 1.0.0   process ([LEVEL]), tools s_echo yell s_fail s_whoami
     --- stderr
     note: `sample`: tools: rename: nope: matches none of its tools
     ");
@@ -102,6 +103,7 @@ fn process_environment_is_private() {
         "SKILLHOST_CONFIG",
         "SKILLHOST_DATA_DIR",
         "SKILLHOST_ID",
+        "TMPDIR",
         "UNITS",
         "XDG_CACHE_HOME",
     ];
@@ -124,9 +126,10 @@ fn process_environment_is_private() {
 fn trial_has_secrets_and_home() {
     let manifest = "id: sample\nname: Sample\nentrypoint: {command: [./server, keyed]}\n\
                     secrets: [SAMPLE_KEY]\n";
-    let home = TestHome::new().extension("sample", manifest).trusted();
     // A build shows and copies only files up to 1 MiB, so the program is a small one.
     let server = example_program("misbehave_process");
+    let manifest = format!("{manifest}{}", allow_read(&[&server]));
+    let home = TestHome::new().extension("sample", &manifest).trusted();
     let script = format!("#!/bin/sh\nexec '{}' \"$@\"\n", server.display());
     home.write("sandbox/extensions/sample/server", script);
     let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);

@@ -7,15 +7,20 @@ use std::time::{Duration, Instant};
 
 use mock_model::{MockModel, Step, Wire};
 use serde_json::Value;
-use test_support::{TestHome, example_program, program};
+use test_support::{Output, TestHome, example_program, program};
 
-use crate::fixtures::{agent_manifest, bind_time_filters, repository_root, start_kernel};
+use crate::fixtures::{
+    agent_manifest, allow_read, bind_time_filters, repository_root, start_kernel,
+};
 
 /// A timeout that no test should reach.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 fn manifest(command: &str) -> String {
-    format!("id: sample\nname: Sample\nversion: 1.2.3\nentrypoint: {{command: {command}}}\n")
+    format!(
+        "id: sample\nname: Sample\nversion: 1.2.3\nentrypoint: {{command: {command}}}\n{}",
+        allow_read(&[&example_program("misbehave_process")])
+    )
 }
 
 /// A script that replaces itself by the program, because approvals show only text files.
@@ -48,9 +53,16 @@ fn call_args<'t>(tool: &'t str, arguments: &'t str) -> [&'t str; 4] {
     ["tool", "call", tool, arguments]
 }
 
-fn is_alive(pid: u64) -> bool {
-    let status = fs::read_to_string(format!("/proc/{pid}/stat"));
-    status.is_ok_and(|text| !text.rsplit(") ").next().is_some_and(|rest| rest.starts_with('Z')))
+/// Tests whether a process of this home runs. The ids in a namespace are others than here.
+fn has_process(home: &TestHome) -> bool {
+    let data = home.path("sandbox/data/sample");
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    processes.into_iter().any(|entry| {
+        let data = format!("SKILLHOST_DATA_DIR={}", data.display());
+        // A zombie has no environment.
+        fs::read(entry.path().join("environ"))
+            .is_ok_and(|all| all.split(|byte| *byte == 0).any(|one| one == data.as_bytes()))
+    })
 }
 
 /// Polls until the closure returns a value.
@@ -71,19 +83,20 @@ fn call_whoami(home: &TestHome) -> Option<Value> {
     (output.status == 0).then(|| serde_json::from_str(&output.stdout).unwrap())
 }
 
-fn process_pid(home: &TestHome) -> u64 {
-    wait_until(|| call_whoami(home))["pid"].as_u64().unwrap()
+/// Returns what distinguishes the process from others.
+fn process_instance(home: &TestHome) -> String {
+    wait_until(|| call_whoami(home))["instance"].as_str().unwrap().to_owned()
 }
 
 #[test]
 fn process_extension_is_listed_and_called() {
     let _filters = bind_time_filters();
     let home = sample_home("[./server, good]");
-    insta::assert_snapshot!(home.skillhost(["ext", "list"]), @"
+    insta::assert_snapshot!(without_level(&home.skillhost(["ext", "list"])), @"
     exit 0
     --- stdout
     EXTENSION STATE  VERSION PROVIDES
-    sample    loaded 1.2.3   process, tools echo shout fail refuse whoami crash hang garbage huge wait spawn hoard
+    sample    loaded 1.2.3   process ([LEVEL]), tools echo shout fail refuse whoami crash hang garbage huge wait spawn hoard
     ");
     let called = home.skillhost(call_args("echo", r#"{"text":"hi"}"#)).success();
     assert_eq!(called.stdout, "hi\n");
@@ -97,15 +110,24 @@ fn process_extension_is_listed_and_called() {
     --- stderr
     error: `text` is missing
     ");
-    insta::assert_snapshot!(home.skillhost(["ext", "doctor"]), @"
+    insta::assert_snapshot!(without_level(&home.skillhost(["ext", "doctor"])), @"
     exit 0
     --- stdout
-    ok sample 1.2.3 (process, tools echo shout fail refuse whoami crash hang garbage huge wait spawn hoard; opened in [N] µs)
+    ok sample 1.2.3 (process ([LEVEL]), tools echo shout fail refuse whoami crash hang garbage huge wait spawn hoard; opened in [N] µs)
     ");
     let listed = home.skillhost(["ext", "list", "--json"]).success().json();
     let loaded = &listed["loaded"][0];
     assert_eq!(loaded["command"], serde_json::json!(["./server", "good"]));
     assert_eq!(loaded["version"], "1.2.3");
+    let level = loaded["isolation"]["level"].as_str().unwrap();
+    assert!(["namespaces", "landlock", "none"].contains(&level), "{level}");
+    assert_eq!(level != "none", test_support::can_isolate());
+}
+
+/// Replaces the isolation level, which depends on the machine.
+pub(crate) fn without_level(output: &Output) -> String {
+    let levels = ["(namespaces)", "(landlock)", "(not isolated)"];
+    levels.iter().fold(output.to_string(), |text, level| text.replace(level, "([LEVEL])"))
 }
 
 #[test]
@@ -194,7 +216,7 @@ fn process_write_tools_require_approval() {
 fn crashed_process_is_restarted() {
     let home = sample_home("[./server, good]");
     let kernel = start_kernel(&home);
-    let first = process_pid(&home);
+    let first = process_instance(&home);
     insta::assert_snapshot!(home.skillhost(call_args("crash", "{}")), @"
     exit 1
     --- stderr
@@ -204,16 +226,15 @@ fn crashed_process_is_restarted() {
     TypeError: it was made to fail
     hint: check for partial effects of the call; the process is restarted
     ");
-    let second = process_pid(&home);
+    let second = process_instance(&home);
     assert_ne!(first, second);
-    assert!(!is_alive(first));
     insta::assert_snapshot!(home.skillhost(call_args("garbage", "{}")), @"
     exit 1
     --- stderr
     error: the process wrote an invalid protocol message as line 5 of its standard output: `debug: here I am`
     hint: check for partial effects of the call; the process is restarted
     ");
-    assert_ne!(process_pid(&home), second);
+    assert_ne!(process_instance(&home), second);
     home.skillhost(["ext", "doctor"]).success();
     kernel.interrupt().success();
 }
@@ -250,9 +271,10 @@ fn failed_process_start_is_rejected() {
 fn process_ends_with_its_kernel() {
     let home = sample_home("[./server, good]");
     let kernel = start_kernel(&home);
-    let number = process_pid(&home);
+    process_instance(&home);
+    assert!(has_process(&home));
     kernel.interrupt().success();
-    assert!(!is_alive(number));
+    assert!(!has_process(&home));
     assert_eq!(fs::read_to_string(home.path("sandbox/data/sample/ended")).unwrap(), "in order");
     let copies = home.path("sandbox/data/kernel/processes/sample");
     let count_copies = |place: &Path| {
@@ -261,31 +283,37 @@ fn process_ends_with_its_kernel() {
     };
     assert_eq!(count_copies(&copies), 0);
 
-    // A killed kernel cannot stop its process; a process that reads its input ends at end of file.
-    let kernel = start_kernel(&home);
-    let number = process_pid(&home);
-    drop(kernel);
-    wait_until(|| (!is_alive(number)).then_some(()));
-
-    // A process that does not read its input is stopped by the next kernel.
+    // The launcher notices the end of a killed kernel, even if the process ignores everything.
     let deaf = "[sh, -c, \"trap '' TERM; exec ./server deaf\"]";
-    let manifest = format!("id: sample\nname: Sample\nentrypoint: {{command: {deaf}}}\n");
-    let home = home.manifest("sample", &manifest);
+    for command in ["[./server, good]", deaf] {
+        home.write("manifests/sample/manifest.yaml", manifest(command));
+        let kernel = start_kernel(&home);
+        process_instance(&home);
+        assert!(has_process(&home));
+        drop(kernel);
+        wait_until(|| (!has_process(&home)).then_some(()));
+    }
+}
+
+/// Without isolation only the process itself can notice it, or the next kernel.
+#[test]
+fn unsandboxed_process_outlives_killed_kernel() {
+    let deaf = "[sh, -c, \"trap '' TERM; exec ./server deaf\"]";
+    let home = sample_home(deaf).settings("sandbox: {unsandboxed: [sample]}\n");
     let kernel = start_kernel(&home);
-    let number = process_pid(&home);
+    process_instance(&home);
     drop(kernel);
-    assert!(is_alive(number));
+    assert!(has_process(&home));
     home.skillhost(["ext", "list"]).success();
-    wait_until(|| (!is_alive(number)).then_some(()));
+    wait_until(|| (!has_process(&home)).then_some(()));
 }
 
 #[test]
 fn reload_requires_approval_of_new_files() {
     let home = unapproved_home("[./server, good]").approved("sample");
     let kernel = start_kernel(&home);
-    let first = process_pid(&home);
-    let changed =
-        "id: sample\nname: Sample\nversion: 2.0.0\nentrypoint: {command: [./server, good]}\n";
+    let first = process_instance(&home);
+    let changed = manifest("[./server, good]").replace("1.2.3", "2.0.0");
     home.write("sandbox/extensions/sample/manifest.yaml", changed);
     let denied = home.skillhost(["ext", "reload", "sample"]).exits(1);
     assert!(
@@ -293,12 +321,11 @@ fn reload_requires_approval_of_new_files() {
         "{denied}"
     );
     assert!(denied.stderr.contains("hint: review and approve it: skillhost ext approve sample\n"));
-    assert_eq!(process_pid(&home), first, "the one that was in use goes on");
+    assert_eq!(process_instance(&home), first, "the one that was in use goes on");
     home.approve("sample");
     let reloaded = home.skillhost(["ext", "reload", "sample", "--json"]).success().json();
     assert_eq!((&reloaded["from"], &reloaded["to"]), (&"1.2.3".into(), &"2.0.0".into()));
-    assert_ne!(process_pid(&home), first);
-    assert!(!is_alive(first));
+    assert_ne!(process_instance(&home), first);
     kernel.interrupt().success();
 }
 
@@ -321,6 +348,7 @@ fn process_receives_settings_not_environment() {
         "SKILLHOST_CONFIG",
         "SKILLHOST_DATA_DIR",
         "SKILLHOST_ID",
+        "TMPDIR",
         "TOKEN",
         "XDG_CACHE_HOME",
     ];

@@ -102,6 +102,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "skillhost-manifest",
             "skillhost-payload",
             "skillhost-files",
+            // Which isolation a process has reached.
+            "skillhost-sandbox",
         ],
     ),
     (
@@ -114,6 +116,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "skillhost-events",
             "skillhost-control",
             "skillhost-files",
+            // Which isolation a process has reached.
+            "skillhost-sandbox",
         ],
     ),
     (
@@ -178,6 +182,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &[
             "skillhost-core",
             "skillhost-control",
+            "skillhost-policy",
             "skillhost-sandbox",
             "skillhost-home",
             "skillhost-files",
@@ -206,6 +211,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &[
             "skillhost-core",
             "skillhost-control",
+            "skillhost-policy",
             "skillhost-sandbox",
             "skillhost-home",
             "skillhost-files",

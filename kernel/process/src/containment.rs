@@ -1,0 +1,149 @@
+//! The containment of a process: its program, its policy and the operator's exceptions.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use skillhost_core::ExtensionLoadError;
+use skillhost_home::{
+    Home, LoadPhase, ProcessPaths, ProcessSettings, compose_process_policy, load_operator_policy,
+    without_links,
+};
+use skillhost_manifest::Manifest;
+use skillhost_policy::PolicyUse;
+use skillhost_sandbox::{ChildContainment, find_in_path, is_executable, resolve_program};
+
+/// A process whose policy is to be composed.
+pub(crate) struct ContainedProcess {
+    pub(crate) home: Home,
+    pub(crate) settings: ProcessSettings,
+    pub(crate) manifest: Arc<Manifest>,
+    /// The private copy of its files.
+    pub(crate) folder: PathBuf,
+    pub(crate) data: PathBuf,
+    pub(crate) process_home: PathBuf,
+}
+
+/// A process that can be started.
+pub(crate) struct PreparedProcess {
+    pub(crate) program: PathBuf,
+    pub(crate) folder: PathBuf,
+    pub(crate) containment: ChildContainment,
+    /// The value of `PATH`.
+    pub(crate) search_path: String,
+}
+
+impl ContainedProcess {
+    /// Finds the program and composes the policy. Blocks.
+    ///
+    /// # Errors
+    /// The program is missing, or the policy is not valid.
+    pub(crate) fn prepare(self) -> Result<PreparedProcess, ExtensionLoadError> {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let command = self.manifest.command().unwrap_or_default();
+        let word = command.first().map_or("", String::as_str);
+        // Resolved here, because the process gets another working directory than the kernel.
+        let program = find_program(word, &self.folder, &path)?;
+        let failed = |reason: String, hint: String| ExtensionLoadError {
+            phase: LoadPhase::Probe,
+            reason,
+            hint,
+        };
+        let operator = load_operator_policy(&self.home)
+            .map_err(|error| failed(error.to_string(), error.hint()))?;
+        if operator.is_off(PolicyUse::Process, Some(self.manifest.id.as_str())) {
+            let containment = ChildContainment::Plain {
+                note: self.folder.with_extension("pid"),
+                memory: self.settings.memory_limit_mib.saturating_mul(1024 * 1024),
+            };
+            let search_path = path.to_string_lossy().into_owned();
+            let folder = self.folder;
+            return Ok(PreparedProcess { program, folder, containment, search_path });
+        }
+        let files = resolve_program(&program, &path)
+            .map_err(|error| failed(error.to_string(), format!("check that `{word}` works")))?;
+        let folder = without_links(&self.folder);
+        let paths = ProcessPaths {
+            readable: files
+                .readable
+                .iter()
+                .filter(|path| !path.starts_with(&folder))
+                .cloned()
+                .collect(),
+            files: folder,
+            writable: [&self.data, &self.process_home].map(|path| without_links(path)).into(),
+        };
+        let composed = compose_process_policy(&operator, &self.manifest, &self.settings, &paths)
+            .map_err(|error| failed(error.to_string(), "correct `sandbox`".to_owned()))?;
+        for refused in &composed.refused {
+            let (id, key, value) = (&self.manifest.id, refused.key, &refused.value);
+            tracing::warn!(%id, key, value, "request of the manifest not granted by the settings");
+        }
+        let search_path = files.join_path(&path).to_string_lossy().into_owned();
+        let containment = ChildContainment::Sandboxed(Box::new(composed.composed.policy));
+        Ok(PreparedProcess {
+            program: files.program,
+            folder: paths.files,
+            containment,
+            search_path,
+        })
+    }
+}
+
+/// Finds the program of a command: in the directory if the word is a path, else in `PATH`.
+fn find_program(
+    word: &str,
+    folder: &Path,
+    path: &std::ffi::OsStr,
+) -> Result<PathBuf, ExtensionLoadError> {
+    let failed = |reason: String, hint: String| {
+        Err(ExtensionLoadError { phase: LoadPhase::Probe, reason, hint })
+    };
+    if word.contains('/') {
+        let program = folder.join(word);
+        return match is_executable(&program) {
+            true => Ok(program),
+            false => failed(
+                format!("`{word}` is not an executable file in the extension's directory"),
+                format!("put it there, then: chmod +x {word}"),
+            ),
+        };
+    }
+    match find_in_path(word, path) {
+        Some(program) => Ok(program),
+        None => failed(
+            format!("program `{word}` not found in PATH"),
+            format!("install it, or write ./{word} for a program in the extension's directory"),
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn program_word_decides_search_location() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let temp = tempfile::tempdir().unwrap();
+        let (folder, bin) = (temp.path().join("folder"), temp.path().join("bin"));
+        for place in [&folder, &bin] {
+            fs::create_dir(place).unwrap();
+            for (name, mode) in [("run", 0o755), ("text", 0o644)] {
+                fs::write(place.join(name), "").unwrap();
+                fs::set_permissions(place.join(name), fs::Permissions::from_mode(mode)).unwrap();
+            }
+        }
+        let path = std::env::join_paths([Path::new("folder"), Path::new(""), &bin]).unwrap();
+        let find = |word: &str| find_program(word, &folder, &path).map_err(|f| (f.reason, f.hint));
+        assert_eq!(find("./run"), Ok(folder.join("./run")));
+        assert_eq!(find("run"), Ok(bin.join("run")), "relative directories of PATH are left out");
+        let (reason, hint) = find("./text").unwrap_err();
+        assert_eq!(reason, "`./text` is not an executable file in the extension's directory");
+        assert_eq!(hint, "put it there, then: chmod +x ./text");
+        let (reason, hint) = find("text").unwrap_err();
+        assert_eq!(reason, "program `text` not found in PATH");
+        assert_eq!(hint, "install it, or write ./text for a program in the extension's directory");
+    }
+}
