@@ -14,6 +14,7 @@ use crate::build_paths::{BuildLock, BuildPaths, write_files};
 use crate::builder::{
     CargoExtensionBuilder, remove_older_sources, require_tool_list, run_blocking,
 };
+use crate::containment::{BuildContainment, describe_isolation};
 use crate::details::write_details;
 use crate::error::BuildError;
 use crate::files;
@@ -57,8 +58,8 @@ impl CargoExtensionBuilder {
         let _alone = BuildLock::acquire(&self.home)?;
         let place = BuildPaths::new(&self.home, plan.manifest.id.as_str());
         check_unchanged(&place, plan)?;
-        let tools = match plan.manifest.agent() {
-            Some(_) => None,
+        let (tools, isolation) = match plan.manifest.agent() {
+            Some(_) => (None, None),
             None => {
                 // The trial uses a copy, so that the author cannot change the files during it.
                 remove_older_sources(&place, &plan.digest)?;
@@ -66,15 +67,19 @@ impl CargoExtensionBuilder {
                 write_files(&directory, &plan.files)?;
                 let (manifest, memory) =
                     (directory.join("manifest.yaml"), self.settings.memory_limit());
-                let process = self.process_trial(&plan.manifest);
+                let process = self.process_trial(&plan.manifest)?;
+                let containment = BuildContainment::load(&self.home, &place.id)?;
+                let limits = (memory, &containment);
                 let tried =
-                    trial::run_trial(&self.program, &place, &manifest, process.as_ref(), memory)
+                    trial::run_trial(&self.program, &place, &manifest, process.as_ref(), limits)
                         .await?;
                 let tried = require_tool_list(&plan.manifest, tried)?;
-                tried.unasked.is_none().then_some(tried.tools)
+                let isolation = tried.isolation.as_ref().map(|report| report.level);
+                (tried.unasked.is_none().then_some(tried.tools), isolation)
             }
         };
-        let record = ApprovalRecord::approve(&plan.manifest, &plan.files, tools, approver);
+        let mut record = ApprovalRecord::approve(&plan.manifest, &plan.files, tools, approver);
+        record.isolation = isolation;
         let (home, plan) = (self.home.clone(), plan.clone());
         run_blocking(move || {
             // The trial takes seconds, in which the files may have changed.
@@ -109,7 +114,8 @@ fn plan_approval(home: &Home, id: &ExtensionId) -> Result<ApprovalPlan, BuildErr
     if let Some(pinned) = pinned.filter(|pinned| *pinned != actual) {
         return Err(BuildError::OtherPin { pinned, actual, what });
     }
-    let details = write_details(&manifest, &files, None)?;
+    let notes = describe_isolation(home, &manifest);
+    let details = write_details(&manifest, &files, (None, notes))?;
     let digest = files_digest(&files);
     Ok(ApprovalPlan { manifest: Arc::new(manifest), digest, details, files })
 }

@@ -6,18 +6,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use serde_json::json;
 use skillhost_control::RollbackOutcome;
 use skillhost_core::{BuildCandidate, BuildPlan, ExtensionBuilder, ProbeReport};
 use skillhost_files::{TreeFile, files_digest, prefixed_digest, sha256_hex, write_atomically};
 use skillhost_home::{
     ApprovalRecord, Approvals, Approver, BuildSettings, Home, Installation, LoadPhase, SecretStore,
-    library_file_name, pin_digest,
+    Settings, library_file_name, pin_digest,
 };
 use skillhost_manifest::{ExtensionId, ExtensionKind, Manifest};
 use skillhost_payload::{CallError, ErrorKind};
+use skillhost_sandbox::IsolationReport;
 
 use crate::build_paths::{BuildLock, BuildPaths, built_ids, remove_directory, write_files};
 use crate::compile::compile_crate;
+use crate::containment::{BuildContainment, describe_isolation};
 use crate::details::write_details;
 use crate::error::BuildError;
 use crate::files;
@@ -56,15 +59,23 @@ impl CargoExtensionBuilder {
 
     /// Returns the environment for the trial of a process extension, the same as for its later
     /// start.
-    pub(crate) fn process_trial(&self, manifest: &Manifest) -> Option<ProcessTrial> {
-        manifest.command()?;
+    pub(crate) fn process_trial(
+        &self,
+        manifest: &Manifest,
+    ) -> Result<Option<ProcessTrial>, BuildError> {
+        if manifest.command().is_none() {
+            return Ok(None);
+        }
+        let settings = Settings::load_home(&self.home).map_err(BuildError::settings)?.settings;
+        let settings = settings_for_trial(&self.home, settings);
         let (secrets, _) = SecretStore::load(self.home.root());
         let named = manifest.secrets.iter();
-        Some(ProcessTrial {
+        Ok(Some(ProcessTrial {
+            settings,
             secrets: named.filter_map(|name| Some((name.clone(), secrets.get(name)?))).collect(),
             home: self.home.process_home(manifest.id.as_str()),
             start: Duration::from_millis(manifest.start_timeout_ms.unwrap_or_default()),
-        })
+        }))
     }
 
     /// Builds the library, or copies the files, into the directory of the trial.
@@ -72,6 +83,7 @@ impl CargoExtensionBuilder {
         &self,
         place: &BuildPaths,
         plan: &BuildPlan,
+        containment: &BuildContainment,
     ) -> Result<BuiltArtifact, CallError> {
         remove_older_sources(place, &plan.sha256)?;
         let directory = place.sources(&plan.sha256);
@@ -85,12 +97,13 @@ impl CargoExtensionBuilder {
                 warnings: String::new(),
                 directory,
                 staged: None,
+                isolation: None,
             });
         };
         let sdk = self.sdk.as_deref().and_then(|sdk| fs::canonicalize(sdk).ok());
         let sdk = sdk.ok_or(BuildError::NoSdk)?;
         let recipe = policy::check_crate(&plan.files, entrypoint, &self.settings.allow)?;
-        let (files, settings) = ((&*plan.files, &*plan.sha256), &self.settings);
+        let (files, settings) = ((&*plan.files, &*plan.sha256), (&self.settings, containment));
         let compiled = compile_crate(place, files, &recipe, &sdk, settings).await?;
         let staged = directory.join(library_file_name(entrypoint));
         // Copied at once, because the next build may overwrite it: all extensions of the home share
@@ -98,8 +111,24 @@ impl CargoExtensionBuilder {
         let bytes = fs::read(&compiled.library).map_err(BuildError::io(&compiled.library))?;
         let (sha256, warnings) = (sha256_hex(&bytes), compiled.warnings);
         write_file(&staged, bytes).await?;
-        Ok(BuiltArtifact { sha256, warnings, directory, staged: Some(staged) })
+        let isolation = Some(compiled.isolation);
+        Ok(BuiltArtifact { sha256, warnings, directory, staged: Some(staged), isolation })
     }
+}
+
+/// Returns the settings of a trial, which has another home, as JSON.
+fn settings_for_trial(home: &Home, settings: Settings) -> String {
+    let mut sandbox = settings.sandbox;
+    // Relative to the home.
+    sandbox.policy_file = sandbox.policy_file.map(|file| match file.starts_with("~") {
+        true => file,
+        false => home.root().join(file),
+    });
+    let sandbox = match sandbox.is_off {
+        true => json!("off"),
+        false => serde_json::to_value(&sandbox).unwrap_or_default(),
+    };
+    json!({ "sandbox": sandbox, "processes": settings.processes }).to_string()
 }
 
 async fn write_file(path: &Path, bytes: Vec<u8>) -> Result<(), CallError> {
@@ -113,6 +142,8 @@ struct BuiltArtifact {
     warnings: String,
     directory: PathBuf,
     staged: Option<PathBuf>,
+    /// The isolation of the compiler.
+    isolation: Option<IsolationReport>,
 }
 
 #[async_trait]
@@ -157,21 +188,23 @@ impl ExtensionBuilder for CargoExtensionBuilder {
                 sha256: files_digest(&plan.files),
                 warnings: String::new(),
                 staged: PathBuf::new(),
+                isolation: None,
             });
         }
         // Builds of this process wait for each other, while a build of another process is an error.
         let _turn = self.turn.lock().await;
         let _alone = BuildLock::acquire(&self.home)?;
         let place = BuildPaths::new(&self.home, plan.manifest.id.as_str());
-        let made = self.build_artifact(&place, plan).await?;
+        let containment = BuildContainment::load(&self.home, &place.id)?;
+        let made = self.build_artifact(&place, plan, &containment).await?;
         // The trial loads exactly the files that would be installed, with their pin.
         let manifest = made.directory.join("manifest.yaml");
         let text = set_pin(manifest_text(plan), &made.sha256)?;
         write_file(&manifest, text.into_bytes()).await?;
-        let process = self.process_trial(&plan.manifest);
-        let memory = self.settings.memory_limit();
+        let process = self.process_trial(&plan.manifest)?;
+        let limits = (self.settings.memory_limit(), &containment);
         let tried =
-            trial::run_trial(&self.program, &place, &manifest, process.as_ref(), memory).await?;
+            trial::run_trial(&self.program, &place, &manifest, process.as_ref(), limits).await?;
         let tried = require_tool_list(&plan.manifest, tried)?;
         let mut warnings = made.warnings;
         let unasked = tried.unasked.is_some();
@@ -180,7 +213,11 @@ impl ExtensionBuilder for CargoExtensionBuilder {
                 "\ntools were not listed, because it requires other extensions: {reason}"
             ));
         }
+        // Of the compiler and the trial, the weaker one counts.
+        let isolation =
+            made.isolation.into_iter().chain(tried.isolation).min_by_key(|one| one.level);
         Ok(BuildCandidate {
+            isolation,
             tools: tried.tools,
             unasked,
             version: tried.version,
@@ -223,7 +260,8 @@ impl ExtensionBuilder for CargoExtensionBuilder {
             let text = set_pin(manifest_text(&plan), &made.sha256)?;
             let files = installed_files(&plan.files, text, library);
             let tools = (!made.unasked).then(|| made.tools.clone());
-            let record = ApprovalRecord::approve(&plan.manifest, &files, tools, &approver);
+            let mut record = ApprovalRecord::approve(&plan.manifest, &files, tools, &approver);
+            record.isolation = made.isolation.as_ref().map(|report| report.level);
             let new = NewBuild { library, sha256: &made.sha256, record: Some(record) };
             install::install_build(&place, manifest_text(&plan), &new)
         })
@@ -296,7 +334,8 @@ fn plan_build(home: &Home, id: &ExtensionId, allow: &[String]) -> Result<BuildPl
         }
         ExtensionKind::Process { .. } | ExtensionKind::Agent(_) => None,
     };
-    let details = write_details(&manifest, &files, recipe.as_ref())?;
+    let notes = describe_isolation(home, &manifest);
+    let details = write_details(&manifest, &files, (recipe.as_ref(), notes))?;
     let sha256 = prefixed_digest(b"", &files);
     Ok(BuildPlan { manifest: Arc::new(manifest), sha256, files, details })
 }

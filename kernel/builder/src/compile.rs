@@ -6,10 +6,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use skillhost_files::TreeFile;
-use skillhost_home::BuildSettings;
-use skillhost_sandbox::{LaunchSpec, ProcessLimits, run_limited};
+use skillhost_home::{BuildSettings, without_links};
+use skillhost_sandbox::{IsolationReport, LaunchSpec, ProcessLimits};
 
-use crate::build_paths::{BuildPaths, write_files};
+use crate::build_paths::{BuildPaths, create_private, write_files};
+use crate::containment::{BuildContainment, ContainedExit, RunAction, RunPaths, Toolchain};
 use crate::error::BuildError;
 use crate::messages::{CargoOutput, truncate};
 use crate::policy::CrateRecipe;
@@ -26,6 +27,9 @@ const INHERITED: [&str; 8] = [
     "SYSTEMROOT",
 ];
 
+/// The directory for temporary files in cargo's target directory.
+const TEMPORARY: &str = ".tmp";
+
 /// The limit of cargo's messages, in bytes.
 const MAX_STDOUT: usize = 64 * 1024 * 1024;
 /// The maximum length of other output of cargo in an error, in bytes.
@@ -37,19 +41,21 @@ pub(crate) struct CompiledLibrary {
     pub(crate) library: PathBuf,
     /// The compiler's warnings about the crate; may be empty.
     pub(crate) warnings: String,
+    /// The isolation of the compiler.
+    pub(crate) isolation: IsolationReport,
 }
 
 /// Builds the library of a crate.
 ///
 /// # Errors
 /// [`BuildError::Compile`] with the compiler's messages, [`BuildError::Killed`] and the errors of
-/// [`run_limited`].
+/// [`BuildContainment::run`].
 pub(crate) async fn compile_crate(
     place: &BuildPaths,
     (files, digest): (&[TreeFile], &str),
     recipe: &CrateRecipe,
     sdk: &Path,
-    settings: &BuildSettings,
+    (settings, containment): (&BuildSettings, &BuildContainment),
 ) -> Result<CompiledLibrary, BuildError> {
     let directory = place.sources(digest);
     // The crate's own versions of these files could change the build, so both are replaced.
@@ -57,29 +63,37 @@ pub(crate) async fn compile_crate(
     let mut copied: Vec<_> = files.iter().filter(is_source).cloned().collect();
     let own = |path: &str, bytes| TreeFile { path: path.to_owned(), bytes, executable: false };
     copied.push(own("Cargo.toml", recipe.manifest(sdk).into_bytes()));
-    if let Some(lock) = read_lock_file(sdk) {
-        copied.push(own("Cargo.lock", lock));
-    }
+    // Cargo adds the crate to it, and in isolation may write no other file of the directory.
+    copied.push(own("Cargo.lock", read_lock_file(sdk).unwrap_or_default()));
     write_files(&directory, &copied)?;
+    // The paths in messages and in the list of read files are those of the isolated compiler.
+    let directory = without_links(&directory);
     let target = BuildPaths::target(&place.home);
+    create_private(&target.join(TEMPORARY))?;
+    let target = without_links(&target);
     let manifest = directory.join("Cargo.toml");
+    let toolchain = Toolchain::find(&cargo_launch(&manifest, &target, &[], None)).await?;
+    let paths = RunPaths {
+        readable: readable_sources(&directory, sdk, &toolchain),
+        writable: vec![target.clone(), directory.join("Cargo.lock")],
+    };
     let limits = ProcessLimits {
         time: settings.time_limit(),
         memory: Some(settings.memory_limit()),
         stdout: MAX_STDOUT,
     };
     let cargo = async |sources: &[OsString]| {
-        let launch = cargo_launch(&manifest, &target, sources);
+        let launch = cargo_launch(&manifest, &target, sources, Some(&toolchain));
         let hint = "shorten the build, or raise build.time_limit_ms in skillhost.yaml";
-        run_limited(&launch, limits).await.map_err(BuildError::launch("the build", hint))
+        containment.run(&launch, &paths, RunAction { what: "the build", hint, limits }).await
     };
     let vendored = vendored_source_args(sdk);
-    let mut exit = cargo(&vendored).await?;
+    let ContainedExit { mut exit, mut isolation } = cargo(&vendored).await?;
     // The vendored crates are those of the SDK, and cargo can replace a source only completely. For
     // additional allowed crates, all crates are looked up in cargo's own cache.
     let has_more = !vendored.is_empty() && !recipe.dependencies.is_empty();
     if has_more && !exit.status.success() && lacks_crates(&exit.stderr) {
-        exit = cargo(&[]).await?;
+        ContainedExit { exit, isolation } = cargo(&[]).await?;
     }
     let output = CargoOutput::read(&exit.stdout, &manifest);
     if let Some(signal) = exit.signal() {
@@ -95,11 +109,26 @@ pub(crate) async fn compile_crate(
         hint: String::new(),
     })?;
     check_reviewed_sources(&library, &directory, sdk)?;
-    Ok(CompiledLibrary { library, warnings: output.text() })
+    Ok(CompiledLibrary { library, warnings: output.text(), isolation })
+}
+
+/// Returns what the compiler reads: the reviewed files, the SDK with its workspace, the toolchain
+/// and the crates of the registry.
+fn readable_sources(directory: &Path, sdk: &Path, toolchain: &Toolchain) -> Vec<PathBuf> {
+    let mut readable = vec![directory.to_owned(), sdk.parent().unwrap_or(sdk).to_owned()];
+    // The SDK inherits fields of the workspace.
+    readable.extend(sdk.ancestors().skip(2).take(2).map(|above| above.join("Cargo.toml")));
+    readable.extend(toolchain.readable.iter().cloned());
+    readable
 }
 
 /// Returns the build of a manifest, with additional arguments for the sources of its crates.
-fn cargo_launch(manifest: &Path, target: &Path, sources: &[OsString]) -> LaunchSpec {
+fn cargo_launch(
+    manifest: &Path,
+    target: &Path,
+    sources: &[OsString],
+    toolchain: Option<&Toolchain>,
+) -> LaunchSpec {
     let words = ["build", "--release", "--offline", "--lib", "--message-format=json"];
     let mut arguments: Vec<OsString> = words.iter().map(Into::into).collect();
     arguments.extend(["--manifest-path".into(), manifest.into()]);
@@ -109,9 +138,18 @@ fn cargo_launch(manifest: &Path, target: &Path, sources: &[OsString]) -> LaunchS
         inherited_environment().map(|(name, value)| (name.into(), value)).collect();
     environment.insert("CARGO_INCREMENTAL".into(), "0".into());
     environment.insert("CARGO_TERM_COLOR".into(), "never".into());
+    // A wrapper in the operator's configuration is outside of what an isolated build reads.
+    environment.insert("RUSTC_WRAPPER".into(), OsString::new());
+    let mut program = PathBuf::from("cargo");
+    if let Some(toolchain) = toolchain {
+        program.clone_from(&toolchain.cargo);
+        environment.insert("PATH".into(), toolchain.search_path.clone());
+        // Not every isolation level has a private `/tmp`.
+        environment.insert("TMPDIR".into(), target.join(TEMPORARY).into());
+    }
     // Cargo reads configuration from the working directory and its parents, and rustup the choice
     // of a toolchain.
-    LaunchSpec { program: "cargo".into(), arguments, environment, folder: "/".into() }
+    LaunchSpec { program, arguments, environment, folder: "/".into() }
 }
 
 fn compile_error(
@@ -126,7 +164,7 @@ fn compile_error(
     }
     let hint = match () {
         () if out_of_memory.iter().any(|sign| words.contains(sign)) => format!(
-            "raise build.memory_limit_mib in skillhost.yaml ({} MiB for each process)",
+            "raise build.memory_limit_mib in skillhost.yaml ({} MiB)",
             settings.memory_limit_mib
         ),
         () if lacks_crates(words) => format!(

@@ -14,9 +14,9 @@ use crate::policy::CrateRecipe;
 pub(crate) fn write_details(
     manifest: &Manifest,
     files: &[TreeFile],
-    recipe: Option<&CrateRecipe>,
+    (recipe, isolation): (Option<&CrateRecipe>, Vec<String>),
 ) -> Result<String, BuildError> {
-    let notes: Vec<_> = recipe.map(format_dependencies).into_iter().collect();
+    let notes: Vec<_> = recipe.map(format_dependencies).into_iter().chain(isolation).collect();
     let ApprovalDetails { text, hidden } = approval_details(manifest, files, &notes);
     if hidden.is_empty() {
         return Ok(text);

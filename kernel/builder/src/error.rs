@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use skillhost_files::TreeError;
-use skillhost_home::{ApprovalsError, LoadPhase};
+use skillhost_home::{ApprovalsError, LoadPhase, SettingsError};
 use skillhost_payload::{CallError, ErrorKind, OperatorCommand};
+use skillhost_policy::PolicyError;
 use skillhost_sandbox::LaunchError;
 
 /// A violation of the build policy.
@@ -77,6 +78,30 @@ pub enum BuildError {
         limit: Duration,
         /// The suggested remedy.
         hint: &'static str,
+    },
+    /// A program exceeded a limit and was ended.
+    #[error("{what} was ended because it exceeded its limit of {limit}")]
+    LimitExceeded {
+        /// The action.
+        what: &'static str,
+        /// The limited resource.
+        limit: &'static str,
+    },
+    /// No isolation level can be reached, or the policy is not valid.
+    #[error("not run without isolation: {message}")]
+    Isolation {
+        /// The reason.
+        message: String,
+        /// The suggested remedy; may be empty.
+        hint: String,
+    },
+    /// The settings could not be read.
+    #[error("{message}")]
+    Settings {
+        /// The error.
+        message: String,
+        /// The suggested remedy; may be empty.
+        hint: String,
     },
     /// The sources of the SDK are missing.
     #[error("sources of skillhost-sdk not found next to this executable")]
@@ -171,6 +196,10 @@ pub enum BuildError {
     },
 }
 
+/// The last resort of an operator.
+const OFF_HINT: &str = "or set `sandbox: off` in skillhost.yaml: all foreign code then runs with \
+                        your permissions";
+
 fn join_lines(violations: &[PolicyViolation]) -> String {
     violations.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }
@@ -193,11 +222,25 @@ impl BuildError {
         }
     }
 
+    /// Converts an error of the settings.
+    pub(crate) fn settings(error: SettingsError) -> Self {
+        Self::Settings { message: error.to_string(), hint: error.hint() }
+    }
+
+    /// Converts an error of a policy.
+    pub(crate) fn policy(error: PolicyError) -> Self {
+        let hint = "correct `sandbox` in the manifest or in skillhost.yaml".to_owned();
+        Self::Settings { message: error.to_string(), hint }
+    }
+
     fn kind(&self) -> ErrorKind {
         match self {
             Self::PolicyViolations(_) | Self::UnreviewedFiles { .. } => ErrorKind::Denied,
             Self::Changed { .. } | Self::PreviousBuildMismatch { .. } => ErrorKind::Conflict,
             Self::TimedOut { .. } => ErrorKind::Timeout,
+            Self::LimitExceeded { .. } => ErrorKind::TooLarge,
+            Self::Isolation { .. } => ErrorKind::Unavailable,
+            Self::Settings { .. } => ErrorKind::InvalidArgument,
             Self::Start { .. } | Self::Killed { .. } | Self::NoSdk | Self::Busy => {
                 ErrorKind::Unavailable
             }
@@ -225,7 +268,15 @@ impl BuildError {
                 remedies.dedup();
                 remedies.join("\n")
             }
-            Self::Compile { hint, .. }
+            Self::LimitExceeded { .. } => {
+                "raise it in skillhost.yaml: `build` has those of time and memory, `sandbox.builds` \
+                 the others"
+                    .to_owned()
+            }
+            Self::Isolation { hint, .. } if hint.is_empty() => OFF_HINT.to_owned(),
+            Self::Isolation { hint, .. } => format!("{hint}\n{OFF_HINT}"),
+            Self::Settings { hint, .. }
+            | Self::Compile { hint, .. }
             | Self::Rejected { hint, .. }
             | Self::NoPreviousBuild { hint, .. } => hint.clone(),
             Self::Changed { .. } => "do not change the files until the build is done".to_owned(),

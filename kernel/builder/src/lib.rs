@@ -10,6 +10,7 @@ mod approve;
 mod build_paths;
 mod builder;
 mod compile;
+mod containment;
 mod details;
 mod error;
 mod files;

@@ -200,10 +200,43 @@ impl ExtensionTemplate {
                 // A JSON array is a YAML sequence for arguments with any characters.
                 let command = json!(request.command).to_string();
                 let text = fill(include_str!("../templates/mcp-manifest.yaml.in"));
+                let sandbox = describe_requests(request.command);
+                let text = text.replace("{{sandbox}}", sandbox.trim_end());
                 vec![("manifest.yaml", text.replace("{{command}}", &command))]
             }
         })
     }
+}
+
+/// Returns the field `sandbox` with the requests that follow from the command of a server: the
+/// registry of the package that it fetches, and the paths among its arguments.
+fn describe_requests(command: &[String]) -> String {
+    let program = command.first().map_or("", |word| word.rsplit('/').next().unwrap_or(word));
+    let hosts: &[&str] = match program {
+        "npx" | "npm" | "pnpm" | "pnpx" | "yarn" | "bunx" => &["registry.npmjs.org"],
+        "uvx" | "uv" | "pipx" | "pip" => &["pypi.org", "files.pythonhosted.org"],
+        _ => &[],
+    };
+    let is_path = |word: &&String| {
+        let is_rooted = word.starts_with('/') || word.starts_with("~/");
+        is_rooted && !word.contains(['*', '?', '[']) && word.split('/').all(|part| part != "..")
+    };
+    let paths: Vec<_> = command.iter().skip(1).filter(is_path).collect();
+    let mut text = match hosts.is_empty() && paths.is_empty() {
+        true => {
+            return "# sandbox:\n#   network: {allowedDomains: [api.example.org]}\n#   \
+                        filesystem: {allowRead: [/srv/data], allowWrite: []}\n"
+                .to_owned();
+        }
+        false => "sandbox:\n".to_owned(),
+    };
+    if !hosts.is_empty() {
+        text.push_str(&format!("  network: {{allowedDomains: [{}]}}\n", hosts.join(", ")));
+    }
+    if !paths.is_empty() {
+        text.push_str(&format!("  filesystem: {{allowRead: {}}}\n", json!(paths)));
+    }
+    text
 }
 
 /// Returns the name of an extension's library, which also begins the names of its tools.
@@ -275,6 +308,26 @@ mod tests {
             let tool = template.first_call(&manifest.id).map(|(tool, _)| format!("\"{tool}\""));
             assert!(tool.is_none_or(|tool| all.contains(&tool)), "{all}");
         }
+    }
+
+    #[test]
+    fn mcp_manifest_requests_what_the_command_shows() {
+        let requests = |command: &[&str]| {
+            let id = ExtensionId::new("x").unwrap();
+            let command: Vec<_> = command.iter().map(|word| (*word).to_owned()).collect();
+            let request = ScaffoldRequest { id: &id, sdk: "", command: &command };
+            let text = ExtensionTemplate::Mcp.files(&request).unwrap().remove(0).1;
+            parse_manifest(&text).unwrap_or_else(|errors| panic!("{errors}\n{text}")).sandbox
+        };
+        let wiki = requests(&["npx", "-y", "@a/server@1.0.0", "/srv/wiki", "https://a.org"]);
+        let wiki = wiki.unwrap();
+        let hosts = wiki.network.and_then(|network| network.allowed_domains);
+        assert_eq!(hosts.unwrap(), ["registry.npmjs.org"]);
+        let paths = wiki.filesystem.and_then(|files| files.allow_read);
+        assert_eq!(paths.unwrap(), ["/srv/wiki"]);
+        let python = requests(&["/opt/bin/uvx", "server==1.0"]).unwrap();
+        assert_eq!(python.network.and_then(|network| network.allowed_domains).unwrap().len(), 2);
+        assert_eq!(requests(&["server", "../x", "/a/*"]), None);
     }
 
     #[test]

@@ -2,14 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use skillhost_core::{ProbeError, ProbeReport};
-use skillhost_sandbox::{LaunchSpec, ProcessExit, ProcessLimits, run_limited};
+use skillhost_home::without_links;
+use skillhost_sandbox::{IsolationReport, LaunchSpec, ProcessExit, ProcessLimits, run_limited};
 
 use crate::build_paths::{BuildPaths, create_private, remove_directory};
+use crate::containment::{BuildContainment, ContainedExit, RunAction, RunPaths};
 use crate::error::BuildError;
 use crate::messages::truncate;
 
@@ -38,6 +41,8 @@ pub(crate) struct ProcessTrial {
     pub(crate) secrets: Vec<(String, String)>,
     /// The home directory of the process, which outlasts the trial.
     pub(crate) home: PathBuf,
+    /// The settings in force, as far as they are about processes: JSON, which is YAML as well.
+    pub(crate) settings: String,
     /// The start timeout in the manifest, or zero.
     pub(crate) start: Duration,
 }
@@ -52,17 +57,27 @@ pub(crate) async fn run_trial(
     place: &BuildPaths,
     manifest: &Path,
     process: Option<&ProcessTrial>,
-    memory: u64,
+    (memory, containment): (u64, &BuildContainment),
 ) -> Result<ProbeReport, BuildError> {
     let home = place.trial();
     // A trial must not see the files of an earlier one.
     remove_directory(&home)?;
     create_private(&home.join("sandbox"))?;
-    let tried = run_probe(program, &home, manifest, process, memory).await;
+    let home = without_links(&home);
+    if let Some(process) = process {
+        let settings = home.join("skillhost.yaml");
+        fs::write(&settings, &process.settings).map_err(BuildError::io(&settings))?;
+    }
+    let tried = run_probe(program, &home, manifest, process, (memory, containment)).await;
     // Removed before the report is parsed, so that a failed trial leaves no files either.
     let removed = remove_directory(&home);
-    let probed = parse_report(&tried?)?;
+    let tried = tried?;
+    let mut probed = parse_report(&tried.exit)?;
     removed?;
+    // A process reports the isolation that it has started itself.
+    if process.is_none() {
+        probed.isolation = Some(tried.isolation);
+    }
     Ok(probed)
 }
 
@@ -71,8 +86,8 @@ async fn run_probe(
     home: &Path,
     manifest: &Path,
     process: Option<&ProcessTrial>,
-    memory: u64,
-) -> Result<ProcessExit, BuildError> {
+    (memory, containment): (u64, &BuildContainment),
+) -> Result<ContainedExit, BuildError> {
     let mut arguments: Vec<OsString> = vec!["--home".into(), home.into()];
     arguments.extend(["--trust-home", "--log", "off", "ext", "probe"].map(Into::into));
     arguments.push(manifest.into());
@@ -87,18 +102,31 @@ async fn run_probe(
     }
     let inherited = ["PATH", "LANG"].into_iter();
     environment.extend(inherited.filter_map(|name| Some((name.into(), std::env::var_os(name)?))));
-    environment.insert("HOME".into(), home.into());
+    // A process gets a home of its own, and `~` in its policy is the operator's.
+    let user_home = process.and_then(|_| std::env::var_os("HOME"));
+    environment.insert("HOME".into(), user_home.unwrap_or_else(|| home.into()));
     let (program, folder) = (program.to_owned(), home.to_owned());
     let launch = LaunchSpec { program, arguments, environment, folder };
     let limits = ProcessLimits { time, memory: Some(memory), stdout: MAX_REPORT };
     let hint = "do not wait or loop while loading; move long work to the service";
-    run_limited(&launch, limits).await.map_err(BuildError::launch("the trial", hint))
+    if process.is_some() {
+        // This program itself runs no foreign code then: the process is isolated as at each start.
+        let exit =
+            run_limited(&launch, limits).await.map_err(BuildError::launch("the trial", hint))?;
+        return Ok(ContainedExit { exit, isolation: IsolationReport::uncontained() });
+    }
+    let sources = manifest.parent().unwrap_or(manifest).to_owned();
+    let paths = RunPaths {
+        readable: vec![launch.program.clone(), sources],
+        writable: vec![home.to_owned()],
+    };
+    containment.run(&launch, &paths, RunAction { what: "the trial", hint, limits }).await
 }
 
-/// Returns `true` for a variable of the system's loader, with which a secret could change the
-/// program of the trial.
+/// Returns `true` for a variable of the system's loader or of this program, with which a secret
+/// could change the trial.
 fn is_loader_variable(name: &str) -> bool {
-    name.starts_with("LD_") || name.starts_with("DYLD_")
+    ["LD_", "DYLD_", "SKILLHOST_"].iter().any(|prefix| name.starts_with(prefix))
 }
 
 /// Parses the report of a trial.

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use skillhost_manifest::ExtensionId;
+use skillhost_sandbox::IsolationReport;
 
 /// An extension that was built and installed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -16,6 +17,9 @@ pub struct BuildOutcome {
     pub tools: Vec<String>,
     /// The compiler's warnings; may be empty.
     pub warnings: String,
+    /// The isolation of the build and of the trial; `None` for an agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub isolation: Option<IsolationReport>,
     /// The running kernel uses the build. Otherwise the next start does.
     pub active: bool,
 }

@@ -13,6 +13,7 @@ use skillhost_files::TreeFile;
 use skillhost_home::Approver;
 use skillhost_manifest::{ExtensionId, Manifest};
 use skillhost_payload::{CallError, ErrorKind, ToolSpec};
+use skillhost_sandbox::IsolationReport;
 
 /// A builder of one home's extensions.
 #[async_trait]
@@ -96,6 +97,8 @@ pub struct BuildCandidate {
     pub sha256: String,
     /// The compiler's warnings; may be empty.
     pub warnings: String,
+    /// The isolation of the build and of the trial; `None` for an agent.
+    pub isolation: Option<IsolationReport>,
     /// The path of the candidate until it is installed.
     pub staged: PathBuf,
 }

@@ -7,6 +7,7 @@ use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use skillhost_home::{DiscoveredManifest, LoadPhase, read_manifest_text};
 use skillhost_payload::ToolSpec;
+use skillhost_sandbox::IsolationReport;
 
 use crate::extension_host::ExtensionHost;
 use crate::load_error::ExtensionLoadError;
@@ -21,6 +22,9 @@ pub struct ProbeReport {
     /// The reason why its tools were not listed: it requires another extension to start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unasked: Option<String>,
+    /// The isolation of its process, or of the trial of a library.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub isolation: Option<IsolationReport>,
 }
 
 /// The reason why an extension does not load.
@@ -74,6 +78,7 @@ pub fn probe_extension<'a>(
                     version,
                     tools: Vec::new(),
                     unasked: Some(failure.reason),
+                    isolation: None,
                 });
             }
             Err(failure) => return Err(failure.into()),
@@ -84,6 +89,7 @@ pub fn probe_extension<'a>(
             version: instance.build.version.clone(),
             tools: instance.specs.clone(),
             unasked: None,
+            isolation: instance.isolation().cloned(),
         };
         Arc::new(instance).shutdown(&host.limits).await;
         wired.map_err(|problems| ExtensionLoadError::from_tool_errors(&problems))?;

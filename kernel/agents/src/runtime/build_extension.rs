@@ -270,6 +270,7 @@ impl AgentRuntime {
             sha256: candidate.sha256,
             tools: candidate.tools.into_iter().map(|tool| tool.name).collect(),
             warnings: candidate.warnings,
+            isolation: candidate.isolation,
             active,
         })
     }

@@ -60,6 +60,9 @@ pub(super) fn cmd_ext_build(session: &CliContext, args: &ExtensionBuildArgs) -> 
         display_safe(&tools),
         built.sha256
     ))?;
+    if let Some(isolation) = &built.isolation {
+        output.print_line(format!("isolation: {}", isolation.level))?;
+    }
     if !built.warnings.is_empty() {
         output.print_note(format!("the compiler warns:\n{}", built.warnings));
     }
@@ -164,7 +167,9 @@ pub(super) fn cmd_ext_probe(
     let home = session.trusted_home()?;
     let processes = ProcessSupervisor::with_home(process_home.map(Path::to_owned));
     let loaders: Vec<Arc<dyn PluginLoader>> = vec![Arc::new(processes)];
-    let options = BootOptions { loaders, ..BootOptions::new(home, Settings::default()) };
+    // The builder writes the settings that matter for a process into the home of the trial.
+    let settings = Settings::load_home(&home)?.settings;
+    let options = BootOptions { loaders, ..BootOptions::new(home, settings) };
     let report = match session.block_on(Box::pin(load(options, manifest)))? {
         Ok(probed) => TrialReport::Loaded(probed),
         Err(failure) => TrialReport::Rejected(failure),

@@ -8,6 +8,7 @@ use serde_json::Value;
 use skillhost_files::{TreeFile, files_digest, sha256_hex};
 use skillhost_manifest::{ExtensionKind, IntegrationMode, Manifest};
 use skillhost_payload::ToolSpec;
+use skillhost_policy::IsolationLevel;
 
 use super::decision_log::VERSION;
 use crate::installation::library_file_name;
@@ -120,6 +121,9 @@ pub struct ApprovalRecord {
     /// Secrets that it may request.
     #[serde(default)]
     pub secrets: Vec<String>,
+    /// The isolation level of its build, trial or process at the approval.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub isolation: Option<IsolationLevel>,
     /// The name of the approver.
     pub approved_by: String,
     /// The interface of the decision.
@@ -215,6 +219,7 @@ impl ApprovalRecord {
                 .collect(),
             exports: manifest.mcp.tools.clone(),
             secrets: manifest.secrets.clone(),
+            isolation: None,
             approved_by: approver.by.clone(),
             surface: approver.surface,
             at_ms: now_ms(),

@@ -19,7 +19,7 @@ pub struct BuildSettings {
     pub sdk: Option<PathBuf>,
     /// Time limit of one build, in milliseconds.
     pub time_limit_ms: u64,
-    /// Memory limit of each process of a build, in mebibytes.
+    /// Memory limit of all processes of a build together, in mebibytes.
     pub memory_limit_mib: u64,
 }
 
@@ -36,7 +36,7 @@ impl BuildSettings {
         Duration::from_millis(self.time_limit_ms)
     }
 
-    /// Returns the memory limit of each process of a build, in bytes.
+    /// Returns the memory limit of a build, in bytes.
     #[must_use]
     pub fn memory_limit(&self) -> u64 {
         self.memory_limit_mib.saturating_mul(1024 * 1024)

@@ -294,6 +294,11 @@ fn forbidden_source_is_rejected_before_approval() {
 fn with_stuck_cargo() -> (TestHome, PathBuf, PathBuf) {
     let home = home();
     write_extension(&home, "tea", &lib_source("tea", "", "\"x\""));
+    // An isolated build could not open the pipe.
+    let settings = fs::read_to_string(home.path("skillhost.yaml")).unwrap_or_default();
+    if !settings.contains("sandbox:") {
+        home.write("skillhost.yaml", format!("{settings}sandbox: off\n"));
+    }
     let bin = home.outside().join("bin");
     let pid_pipe = home.outside().join("said");
     fs::create_dir(&bin).unwrap();
