@@ -79,6 +79,7 @@ pub(crate) fn with_chat_session<'a>(
             kernel: connection,
         };
         talk.print_rejections(&report);
+        talk.print_exceptions();
         work(talk)
     };
     match (socket::fetch_load_report(session, &home)?, socket_path(&home, &session.environment)) {
@@ -109,6 +110,15 @@ impl ChatSession<'_> {
         for rejected in &report.rejected {
             let (id, reason) = (&rejected.id, &rejected.reason);
             self.session.output.print_note(format!("{id} is not loaded: {reason}"));
+        }
+    }
+
+    /// Prints what the operator has exempted from containment.
+    fn print_exceptions(&self) {
+        // Settings that are not valid have been reported by the kernel.
+        let loaded = self.session.settings(&self.home).ok();
+        for exception in loaded.iter().flat_map(|it| it.settings.sandbox.describe_exceptions()) {
+            self.session.output.print_note(exception);
         }
     }
 

@@ -8,6 +8,7 @@ mod events;
 mod ext;
 mod ext_approve;
 mod ext_build;
+mod ext_isolation;
 mod ext_new;
 mod man;
 mod mcp;

@@ -300,9 +300,7 @@ mod tests {
         assert_eq!(config, serde_json::json!({"greeting": "hi", "other": 1}));
         let file = Path::new("manifests/echo/manifest.yaml");
         let rows = loaded.provenance(&[(&manifest, file)]);
-        // The values of these are tested with `SandboxSettings`.
-        let others = rows.iter().filter(|row| !row.value.is_object());
-        let keys: Vec<_> = others.map(|row| (&*row.key, row.value.to_string())).collect();
+        let keys: Vec<_> = rows.iter().map(|row| (&*row.key, row.value.to_string())).collect();
         let expected = [
             ("allow_shadowing", "[]".to_owned()),
             ("build.allow", "[]".to_owned()),

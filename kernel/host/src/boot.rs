@@ -3,7 +3,8 @@
 use futures::future::BoxFuture;
 use skillhost_core::spawn_blocking;
 use skillhost_home::{
-    DiscoveryResult, SecretStore, Settings, retire_installed_record, secure_data_dir,
+    DiscoveryResult, Home, SecretStore, Settings, load_operator_policy, retire_installed_record,
+    secure_data_dir,
 };
 
 use crate::kernel::Kernel;
@@ -37,6 +38,7 @@ impl Kernel {
             found.notes.extend(recovered);
             found.notes.extend(secrets_note);
             found.notes.extend(unknown_extension_notes(&options.settings, &found));
+            found.notes.extend(containment_notes(&options.home, &options.settings));
             let kernel = Self::assemble(options, secrets);
             kernel.agents().load_all(found).await;
             kernel
@@ -58,10 +60,24 @@ impl Kernel {
 fn unknown_extension_notes(settings: &Settings, found: &DiscoveryResult) -> Vec<String> {
     let known =
         |id: &str| found.manifests.contains_key(id) || found.rejected.iter().any(|r| r.id == id);
-    settings
-        .extensions
-        .keys()
-        .filter(|id| !known(id))
-        .map(|id| format!("skillhost.yaml: extensions.{id}: extension not installed"))
+    let sandbox = &settings.sandbox;
+    let plain = settings.extensions.keys().map(|id| ("extensions.", id));
+    let contained = sandbox.extensions.keys().map(|id| ("sandbox.extensions.", id));
+    let listed = sandbox.unsandboxed.iter().map(|id| ("sandbox.unsandboxed: ", id));
+    plain
+        .chain(contained)
+        .chain(listed)
+        .filter(|(_, id)| !known(id))
+        .map(|(key, id)| format!("skillhost.yaml: {key}{id}: extension not installed"))
         .collect()
+}
+
+/// Returns what the operator has exempted from containment, and remarks on the policy file.
+fn containment_notes(home: &Home, settings: &Settings) -> Vec<String> {
+    let mut notes = settings.sandbox.describe_exceptions();
+    match load_operator_policy(home) {
+        Ok(operator) => notes.extend(operator.notes),
+        Err(error) => notes.push(format!("no contained program can run: {error}")),
+    }
+    notes
 }

@@ -40,6 +40,8 @@ struct HomeStatus {
     /// The model of agents that name none; absent if the settings are not valid.
     model: Option<String>,
     settings_problem: Option<PendingChange>,
+    /// What the settings exempt from containment.
+    uncontained: Vec<String>,
     waiting: WaitingItems,
     log: PathBuf,
 }
@@ -86,6 +88,7 @@ fn collect(
             (None, Some(PendingChange { subject: "settings".to_owned(), reason, hint }))
         }
     };
+    let uncontained = settings.as_ref().map(|it| it.sandbox.describe_exceptions());
     let shadowing = settings.as_ref().map(|it| it.allow_shadowing.clone()).unwrap_or_default();
     let found = discover_manifests(home, session.installation(), &shadowing);
     Ok(HomeStatus {
@@ -103,6 +106,7 @@ fn collect(
         manifests: enabled_manifests(&found),
         model: settings.map(|settings| settings.models.default),
         settings_problem,
+        uncontained: uncontained.unwrap_or_default(),
         waiting: WaitingItems::collect(session, home, &found, kernel.as_ref(), reviews),
         log: home.log_file(),
         kernel,
@@ -140,6 +144,11 @@ impl HomeStatus {
         let changes: Vec<_> = invalid.into_iter().chain(pending).flat_map(change_lines).collect();
         if !changes.is_empty() {
             print_field(output, "changes", &changes)?;
+        }
+        if !self.uncontained.is_empty() {
+            let lines = self.uncontained.iter().map(|line| display_safe(line));
+            let lines: Vec<_> = lines.map(|line| format!("{YELLOW}{line}{YELLOW:#}")).collect();
+            print_field(output, "sandbox", &lines)?;
         }
         let waiting = match self.waiting.lines() {
             lines if lines.is_empty() => vec!["nothing".to_owned()],

@@ -8,7 +8,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::isolation::IsolationLevel;
 use crate::layer::PolicyLayer;
@@ -58,49 +58,27 @@ pub struct SandboxSettings {
 }
 
 impl SandboxSettings {
-    /// Returns the keys and values in force, with the default limits of scripts, handlers and commands; none if the
-    /// setting is `off`.
+    /// Returns the stated keys and their values, and `unsandboxed`; none if the setting is `off`.
     #[must_use]
-    pub fn rows(&self) -> Vec<(&'static str, Value)> {
+    pub fn rows(&self) -> Vec<(String, Value)> {
         if self.is_off {
             return Vec::new();
         }
         // Values that consist of fields are always valid JSON.
-        let json = |value: Result<Value, serde_json::Error>| value.unwrap_or_default();
-        let mut rows = Vec::new();
-        // The limits of the others are in `build` and `processes`.
-        for (key, layer) in [("builds", &self.builds), ("processes", &self.processes)] {
-            if !is_empty(layer) {
-                rows.push((key, json(serde_json::to_value(layer))));
-            }
+        let fields = serde_json::to_value(self).unwrap_or_default();
+        fields.as_object().into_iter().flatten().map(|(k, v)| (k.clone(), v.clone())).collect()
+    }
+
+    /// Returns the operator's exceptions from containment, each as a sentence.
+    #[must_use]
+    pub fn describe_exceptions(&self) -> Vec<String> {
+        if self.is_off {
+            let text = "nothing is contained (sandbox: off): scripts, programs, builds and commands \
+                        run with your permissions";
+            return vec![text.to_owned()];
         }
-        for policy_use in [PolicyUse::Script, PolicyUse::Handler, PolicyUse::Command] {
-            let layer = self.layer(policy_use);
-            let mut value = json(serde_json::to_value(layer));
-            let defaults = json(serde_json::to_value(policy_use.default_limits()));
-            let written = value["limits"].take();
-            let mut limits: Map<String, Value> = defaults
-                .as_object()
-                .into_iter()
-                .flatten()
-                .map(|(key, limit)| (key.clone(), limit.clone()))
-                .collect();
-            limits.extend(written.as_object().cloned().unwrap_or_default());
-            value["limits"] = Value::Object(limits);
-            rows.push((policy_use.settings_key(), value));
-        }
-        let others = [
-            ("skills", json(serde_json::to_value(&self.skills))),
-            ("extensions", json(serde_json::to_value(&self.extensions))),
-            ("policy_file", json(serde_json::to_value(&self.policy_file))),
-            ("interpreters", json(serde_json::to_value(&self.interpreters))),
-        ];
-        let is_written = |value: &Value| {
-            !value.is_null() && value.as_object().is_none_or(|fields| !fields.is_empty())
-        };
-        rows.extend(others.into_iter().filter(|(_, value)| is_written(value)));
-        rows.push(("unsandboxed", json(serde_json::to_value(&self.unsandboxed))));
-        rows
+        let ids = self.unsandboxed.iter();
+        ids.map(|id| format!("{id} is not contained (sandbox.unsandboxed)")).collect()
     }
 
     /// Returns the statements for a use.
@@ -225,12 +203,19 @@ mod tests {
     }
 
     #[test]
-    fn rows_show_limits_in_force() {
+    fn rows_have_stated_keys() {
         let settings = parse(r#"{"scripts": {"limits": {"seconds": 5}}}"#);
         let rows: BTreeMap<_, _> = settings.rows().into_iter().collect();
-        assert_eq!(rows["scripts"]["limits"]["seconds"], 5);
-        assert_eq!(rows["scripts"]["limits"]["memoryMib"], 1024);
-        assert!(!rows.contains_key("processes") && !rows.contains_key("skills"));
+        assert_eq!(rows["scripts"], serde_json::json!({"limits": {"seconds": 5}}));
+        assert_eq!(rows.keys().collect::<Vec<_>>(), ["scripts", "unsandboxed"]);
         assert_eq!(parse("\"off\"").rows(), []);
+    }
+
+    #[test]
+    fn exceptions_are_named() {
+        assert_eq!(parse("{}").describe_exceptions(), Vec::<String>::new());
+        let listed = parse(r#"{"unsandboxed": ["clock"]}"#).describe_exceptions();
+        assert_eq!(listed, ["clock is not contained (sandbox.unsandboxed)"]);
+        assert!(parse("\"off\"").describe_exceptions()[0].starts_with("nothing is contained"));
     }
 }

@@ -48,17 +48,29 @@ impl Output {
     }
 }
 
-/// Formats the complete output for a snapshot; streams without text are left out.
+/// Formats the complete output for a snapshot; streams without text and the isolation that the
+/// machine offers are left out.
 impl fmt::Display for Output {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "exit {}", self.status)?;
         for (name, text) in [("stdout", &self.stdout), ("stderr", &self.stderr)] {
+            let text = without_isolation(text);
             if !text.is_empty() {
                 writeln!(f, "--- {name}\n{}", text.trim_end_matches('\n'))?;
             }
         }
         Ok(())
     }
+}
+
+/// Removes the line of `ext doctor` about this machine, and the indented ones after it.
+fn without_isolation(text: &str) -> String {
+    let mut is_inside = false;
+    let kept = text.split_inclusive('\n').filter(|line| {
+        is_inside = line.starts_with("isolation ") || (is_inside && line.starts_with("  "));
+        !is_inside
+    });
+    kept.collect()
 }
 
 /// A running command; killed when dropped before its end.

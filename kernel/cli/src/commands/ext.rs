@@ -7,11 +7,13 @@ use skillhost_control::{
     ControlRequest, ExtensionDiagnosis, LoadReport, LoadedExtension, ReloadOutcome,
 };
 use skillhost_home::LoadPhase;
+use skillhost_sandbox::{MachineIsolation, SandboxLauncher};
 use skillhost_terminal::{
     BOLD, CliContext, CliError, CommandResult, GREEN, Output, RED, TableColumn, YELLOW,
     display_safe, exit,
 };
 
+use super::ext_isolation::print_isolation;
 use super::{ext_approve, ext_build, ext_new};
 use crate::cli::ExtensionCommand;
 use crate::kernel_session::request_from_kernel;
@@ -117,11 +119,15 @@ fn doctor(session: &CliContext) -> CommandResult {
         Err(_) if !diagnosis.pending.is_empty() => None,
         review => review?,
     };
+    // That of this program; a kernel that runs as a service may also have a control group.
+    let isolation = SandboxLauncher::default().describe_machine();
     if output.json {
-        output.print_json(&ExtDoctorOutput { diagnosis: &diagnosis, review: review.as_ref() })?;
+        let review = review.as_ref();
+        output.print_json(&ExtDoctorOutput { diagnosis: &diagnosis, review, isolation })?;
         return Ok(code);
     }
     let ExtensionDiagnosis { report, health, pending, delivery, models, .. } = diagnosis;
+    print_isolation(output, &isolation)?;
     for change in &pending {
         output.print_line(format!(
             "{YELLOW}pending{YELLOW:#} {BOLD}{}{BOLD:#}: {}",
@@ -203,6 +209,8 @@ struct ExtDoctorOutput<'d> {
     diagnosis: &'d ExtensionDiagnosis,
     #[serde(skip_serializing_if = "Option::is_none")]
     review: Option<&'d ReviewConfig>,
+    /// The isolation that this machine offers.
+    isolation: MachineIsolation,
 }
 
 /// Returns the review policy for proposals from the settings, or `None` without a registry.

@@ -54,7 +54,7 @@ impl LoadedSettings {
             self.add_rows(&["sandbox"], &Value::from("off"), DEFAULT, &mut rows);
         }
         for (key, value) in sandbox.rows() {
-            self.add_rows(&["sandbox", key], &value, DEFAULT, &mut rows);
+            self.add_rows(&["sandbox", &key], &value, DEFAULT, &mut rows);
         }
         for (path, value) in self.settings.models.rows() {
             let path: Vec<_> = path.iter().map(String::as_str).collect();

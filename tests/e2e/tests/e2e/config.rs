@@ -44,6 +44,7 @@ fn config_shows_source_of_values() {
     mcp.review                                  "off"                                                                 default
     models.default                              "script/demo"                                                         default
     processes.memory_limit_mib                  1024                                                                  default
+    sandbox.unsandboxed                         []                                                                    default
     supervisor.crashes                          5                                                                     default
     supervisor.delay_ms                         1000                                                                  default
     supervisor.silence_ms                       30000                                                                 default
@@ -171,6 +172,11 @@ fn config_defaults_without_settings() {
           "value": 1024
         },
         {
+          "key": "sandbox.unsandboxed",
+          "source": "default",
+          "value": []
+        },
+        {
           "key": "supervisor.crashes",
           "source": "default",
           "value": 5
@@ -227,7 +233,7 @@ fn settings_errors_have_position() {
     insta::assert_snapshot!(home.skillhost(["config"]), @"
     exit 2
     --- stderr
-    error: [HOME]/skillhost.yaml:2:1: unknown field `extension`, expected one of `allow_shadowing`, `events`, `extensions`, `lint`, `mcp`, `models`, `processes`, `supervisor`, `build`, `workspaces`
+    error: [HOME]/skillhost.yaml:2:1: unknown field `extension`, expected one of `allow_shadowing`, `events`, `extensions`, `lint`, `mcp`, `models`, `processes`, `sandbox`, `supervisor`, `build`, `workspaces`
     hint: did you mean `extensions`?
     ");
     home.write("skillhost.yaml", "extensions: [1]\n");

@@ -175,7 +175,7 @@ macro_rules! pages {
             present.sort();
             assert_eq!(listed, present);
             // The questions that new users have, and a tutorial for each kind of user.
-            assert_eq!((pages_of("howto").len(), pages_of("tutorials").len()), (15, 5));
+            assert_eq!((pages_of("howto").len(), pages_of("tutorials").len()), (16, 5));
         }
     };
 }
@@ -202,6 +202,7 @@ pages! {
     pre_commit_page_works: "howto/pre-commit.md",
     proposals_page_works: "howto/proposals.md",
     roots_page_works: "howto/roots.md",
+    sandbox_page_works: "howto/sandbox.md",
     secrets_page_works: "howto/secrets.md",
     service_page_works: "howto/service.md",
     skill_not_chosen_page_works: "howto/skill-not-chosen.md",

@@ -117,7 +117,7 @@ pub(crate) fn pretty_json(mut value: Value) -> String {
 fn drop_volatile(value: &mut Value) {
     match value {
         Value::Object(fields) => {
-            for key in ["timings", "session_id", "generation", "call_id", "turn_id"] {
+            for key in ["timings", "session_id", "generation", "call_id", "turn_id", "isolation"] {
                 fields.remove(key);
             }
             fields.values_mut().for_each(drop_volatile);

@@ -42,6 +42,7 @@ mod hostile_instructions;
 mod id_prefixes;
 mod improvement;
 mod install;
+mod isolation;
 mod lint_cli;
 mod lint_policy;
 mod lsp;
