@@ -76,6 +76,7 @@ mod scaffold;
 mod schedules;
 mod scope;
 mod screenshots;
+mod scripts;
 mod search_hostile;
 mod secrets;
 mod self_extension;
