@@ -17,6 +17,7 @@ mod ledger;
 mod lifecycle;
 mod loading;
 mod logs;
+mod program_calls;
 mod refused;
 mod reload;
 mod reviewer;
