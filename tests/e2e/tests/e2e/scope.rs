@@ -62,7 +62,7 @@ fn doctor_explains_hidden_skills() {
     exit 1
     --- stdout
     1 of 4 skills visible; all of them are listed
-    block: 97 of 8000 characters, 1 skills: 0 with a shortened description, 0 without, 0 left out
+    block: 242 of 8000 characters, 1 skills: 0 with a shortened description, 0 without, 0 left out
 
     best matches:
       1. brew-tea 23.994 (name, description; in the block)

@@ -33,7 +33,7 @@ fn healthy_home_shows_only_yes() {
     brew  sandbox yes        yes    yes   yes     yes
     pour  sandbox yes        yes    yes   yes     yes
 
-    2 skills, 2 visible, 2 in L1; the catalog has 147 of 8000 characters
+    2 skills, 2 visible, 2 in L1; the catalog has 292 of 8000 characters
     ");
 }
 
@@ -94,7 +94,7 @@ fn first_failed_step_has_reason() {
       note: untrusted: it is listed with its origin, cannot be bound and grants nothing
     wipe  [HOME]/sandbox/skills/wipe/SKILL.md
       not visible: it is for users only: it sets `disable-model-invocation` [disable-model-invocation]
-    10 skills, 5 visible, 5 in L1; the catalog has 277 of 8000 characters
+    10 skills, 5 visible, 5 in L1; the catalog has 422 of 8000 characters
     --- stderr
     note: not searched: attic
     ");
@@ -102,7 +102,7 @@ fn first_failed_step_has_reason() {
     {
       "catalog": {
         "budget": 8000,
-        "chars": 277,
+        "chars": 422,
         "listed": 5,
         "omitted": 0,
         "shortened": 0,
@@ -412,7 +412,7 @@ fn intended_exclusions_exit_with_zero() {
     wipe  [HOME]/team/wipe/SKILL.md
       note: the same in every file as [HOME]/sandbox/skills/wipe/SKILL.md, which is used
       note: untrusted: it is listed with its origin, cannot be bound and grants nothing
-    3 skills, 1 visible, 1 in L1; the catalog has 132 of 8000 characters
+    3 skills, 1 visible, 1 in L1; the catalog has 277 of 8000 characters
     --- stderr
     note: not searched: attic
     ");
@@ -431,7 +431,7 @@ fn profile_decides_validity() {
     claude-brew  [HOME]/sandbox/skills/claude-brew/SKILL.md
       not valid: the name contains the reserved word `claude` [name.reserved, line 2, column 7]
       hint: rename the skill and its directory
-    1 skill, 1 visible, 1 in L1; the catalog has 123 of 8000 characters
+    1 skill, 1 visible, 1 in L1; the catalog has 268 of 8000 characters
     ");
     // An invalid skill is still loaded.
     home.skillhost(["skill", "read", "claude-brew"]).success();
@@ -451,7 +451,7 @@ fn catalog_budget_cuts_descriptions_first() {
         );
         home.skillhost(["skill", "doctor"])
     };
-    insta::assert_snapshot!(budget(130), @"
+    insta::assert_snapshot!(budget(275), @"
     exit 0
     --- stdout
     skill root    discovered parsed valid visible in L1
@@ -459,9 +459,9 @@ fn catalog_budget_cuts_descriptions_first() {
     pour  sandbox yes        yes    yes   yes     id only
     stir  sandbox yes        yes    yes   yes     id only
 
-    3 skills, 3 visible, 3 in L1 (2 without a description); the catalog has 121 of 130 characters
+    3 skills, 3 visible, 3 in L1 (2 without a description); the catalog has 266 of 275 characters
     ");
-    insta::assert_snapshot!(budget(97), @"
+    insta::assert_snapshot!(budget(242), @"
     exit 1
     --- stdout
     skill root    discovered parsed valid visible in L1
@@ -478,7 +478,7 @@ fn catalog_budget_cuts_descriptions_first() {
     stir  [HOME]/sandbox/skills/stir/SKILL.md
       not in L1: the catalog has no room for it: models find it by searching alone [catalog.budget]
       hint: shorten descriptions, make skills user-only, or raise `l1_budget_chars`
-    3 skills, 3 visible, 0 in L1; the catalog has 100 of 97 characters
+    3 skills, 3 visible, 0 in L1; the catalog has 245 of 242 characters
     ");
 }
 
@@ -492,7 +492,7 @@ fn doctor_accepts_directories() {
     skill root discovered parsed valid visible in L1
     brew  root yes        yes    yes   yes     yes
 
-    1 skill, 1 visible, 1 in L1; the catalog has 109 of 8000 characters
+    1 skill, 1 visible, 1 in L1; the catalog has 254 of 8000 characters
     ");
     insta::assert_snapshot!(home.skillhost(["skill", "doctor", "--root", "b"]), @"
     exit 0
@@ -542,7 +542,7 @@ fn unreadable_paths_are_reported() {
     shut  [HOME]/sandbox/skills/shut/SKILL.md
       not parsed: it cannot be read: Permission denied (os error 13) [file.unreadable]
       hint: give the process permission to read it
-    3 skills, 1 visible, 1 in L1; the catalog has 109 of 8000 characters
+    3 skills, 1 visible, 1 in L1; the catalog has 254 of 8000 characters
     --- stderr
     note: the scan is incomplete: [HOME]/sandbox/skills/closed could not be read: Permission denied (os error 13)
     note: [HOME]/sandbox/skills/closed: error[scan.unreadable]: the directory cannot be searched: Permission denied (os error 13)

@@ -184,6 +184,8 @@ fn ext_list_fits_terminal() {
     skill_registry  loaded  0.1.0    tools list_skills
                                      read_skill
                                      read_skill_resource
+                                     skills.load skills.unload
+                                     skills.read
                                      propose_skill_update
                                      explain_catalog, context
                                      60, service, skill
@@ -194,7 +196,8 @@ fn ext_list_fits_terminal() {
     EXTENSION       STATE   VERSION  PROVIDES
     echo            loaded  0.1.0    tools echo, context 200, service
     skill_registry  loaded  0.1.0    tools list_skills read_skill
-                                     read_skill_resource skills.load skills.unload skills.read propose_skill_update
+                                     read_skill_resource skills.load skills.unload
+                                     skills.read propose_skill_update
                                      explain_catalog, context 60, service, skill
     plain           loaded           agent
     note: `skill_registry` optionally depends on `embedding`, which does not exist
@@ -202,15 +205,16 @@ fn ext_list_fits_terminal() {
     \\e[1mEXTENSION       STATE   VERSION  PROVIDES\\e[0m
     echo            loaded  0.1.0    tools echo, context 200, service
     skill_registry  loaded  0.1.0    tools list_skills read_skill
-                                     read_skill_resource skills.load skills.unload skills.read propose_skill_update
+                                     read_skill_resource skills.load skills.unload
+                                     skills.read propose_skill_update
                                      explain_catalog, context 60, service, skill
     plain           loaded           agent
     \\e[33mnote\\e[0m: `skill_registry` optionally depends on `embedding`, which does not exist
     == 120 columns
     EXTENSION       STATE   VERSION  PROVIDES
     echo            loaded  0.1.0    tools echo, context 200, service
-    skill_registry  loaded  0.1.0    tools list_skills read_skill read_skill_resource skills.load skills.unload skills.read propose_skill_update explain_catalog,
-                                     context 60, service, skill
+    skill_registry  loaded  0.1.0    tools list_skills read_skill read_skill_resource skills.load skills.unload skills.read
+                                     propose_skill_update explain_catalog, context 60, service, skill
     plain           loaded           agent
     note: `skill_registry` optionally depends on `embedding`, which does not exist
     == 200 columns

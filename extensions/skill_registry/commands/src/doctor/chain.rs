@@ -121,7 +121,7 @@ fn lines<'a>(
     let Some(SharedCatalog { text, report }) = catalog else { return HashMap::new() };
     // The catalog has one line per skill, in the order of ids, after its header.
     let ids = snapshot.visible(Audience::Model).map(|skill| skill.id().as_str());
-    ids.zip(text.lines().skip(1)).take(report.listed).collect()
+    ids.zip(text.lines().filter(|line| line.starts_with('•'))).take(report.listed).collect()
 }
 
 struct StageChecker<'a> {
