@@ -12,7 +12,7 @@ const SYSTEM: [&str; 5] = ["/usr", "/bin", "/sbin", "/lib", "/lib64"];
 /// The names of directories with programs below an installation.
 const PROGRAM_DIRECTORIES: [&str; 3] = ["bin", "sbin", "shims"];
 
-/// The names of directories that an installation has beside its programs.
+/// The names of directories that an installation has in addition to its programs.
 const INSTALLATION_MARKS: [&str; 4] = ["lib", "libexec", "versions", "toolchains"];
 
 /// Directories of the user with more than an installation: only the listed parts are readable.

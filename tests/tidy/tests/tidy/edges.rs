@@ -142,6 +142,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &[
             "skillhost-core",
             "skillhost-sandbox",
+            "skillhost-policy",
             "skillhost-home",
             "skillhost-files",
             "skillhost-manifest",
