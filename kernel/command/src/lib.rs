@@ -132,8 +132,9 @@ impl CommandTool {
         let (home, launcher) = (self.home.clone(), self.launcher.clone());
         let prepared = tokio::task::spawn_blocking(move || {
             // Links in the path of the home are the operator's, but a policy has none.
-            directory.writable = directory.writable.canonicalize().map_err(to_io_error)?;
-            directory.path = directory.path.canonicalize().map_err(to_io_error)?;
+            directory.writable =
+                directory.writable.canonicalize().map_err(|error| to_io_error(&error))?;
+            directory.path = directory.path.canonicalize().map_err(|error| to_io_error(&error))?;
             let containment = prepare_containment(&home, &launcher, &directory.writable, timeout)?;
             Ok::<_, CallError>((directory, containment))
         });
@@ -169,7 +170,7 @@ impl CommandTool {
     }
 }
 
-fn to_io_error(error: std::io::Error) -> CallError {
+fn to_io_error(error: &std::io::Error) -> CallError {
     CallError::new(ErrorKind::Io, error.to_string())
         .with_hint("the directory may be gone; list_directory shows the entries")
 }

@@ -36,7 +36,7 @@ pub(crate) fn run_hints(facts: &HintFacts<'_>) -> Vec<String> {
             hints.push(more("files", limits.files));
         }
         Some(EndCause::Output) => {
-            hints.push(more("outputKib", limits.output_kib.unwrap_or_default()))
+            hints.push(more("outputKib", limits.output_kib.unwrap_or_default()));
         }
         Some(EndCause::Cancelled) | None => {}
     }

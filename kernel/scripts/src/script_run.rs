@@ -38,7 +38,7 @@ impl ScriptPlan {
             // A limit of zero would end the run before it starts.
             policy.limits.seconds = Some(limit.max(1));
         }
-        let limits = policy.limits.clone();
+        let limits = policy.limits;
         let spec = SandboxSpec {
             launch: self.launch(),
             policy,
