@@ -66,7 +66,8 @@ impl CargoExtensionBuilder {
         if manifest.command().is_none() {
             return Ok(None);
         }
-        let settings = Settings::load_home(&self.home).map_err(BuildError::settings)?.settings;
+        let settings =
+            Settings::load_home(&self.home).map_err(|error| BuildError::settings(&error))?.settings;
         let settings = settings_for_trial(&self.home, settings);
         let (secrets, _) = SecretStore::load(self.home.root());
         let named = manifest.secrets.iter();

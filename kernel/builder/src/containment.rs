@@ -59,7 +59,7 @@ impl BuildContainment {
     /// # Errors
     /// [`BuildError::Settings`]; nothing may be built then.
     pub(crate) fn load(home: &Home, id: &str) -> Result<Self, BuildError> {
-        let operator = load_operator_policy(home).map_err(BuildError::settings)?;
+        let operator = load_operator_policy(home).map_err(|error| BuildError::settings(&error))?;
         Ok(Self { operator, id: id.to_owned() })
     }
 
@@ -132,7 +132,7 @@ impl BuildContainment {
                 work,
                 aliases: &[],
             })
-            .map_err(BuildError::policy)
+            .map_err(|error| BuildError::policy(&error))
     }
 }
 
@@ -201,7 +201,7 @@ fn describe_policy(
     manifest: &Manifest,
 ) -> Result<(Vec<String>, Option<SandboxPolicy>), BuildError> {
     let id = manifest.id.as_str();
-    let operator = load_operator_policy(home).map_err(BuildError::settings)?;
+    let operator = load_operator_policy(home).map_err(|error| BuildError::settings(&error))?;
     if manifest.command().is_none() {
         return Ok(match operator.is_off(PolicyUse::Build, Some(id)) {
             true => (
@@ -215,14 +215,15 @@ fn describe_policy(
         let line = "!!! not isolated (settings: sandbox): it runs with all of your permissions";
         return Ok((vec![line.to_owned()], None));
     }
-    let settings = skillhost_home::Settings::load_home(home).map_err(BuildError::settings)?;
+    let settings =
+        skillhost_home::Settings::load_home(home).map_err(|error| BuildError::settings(&error))?;
     let paths = ProcessPaths {
         files: without_links(&home.extensions_dir().join(id)),
         readable: Vec::new(),
         writable: vec![home.data_dir(id), home.process_home(id)],
     };
     let policy = compose_process_policy(&operator, manifest, &settings.settings.processes, &paths)
-        .map_err(BuildError::policy)?;
+        .map_err(|error| BuildError::policy(&error))?;
     let lines = policy.describe(&paths);
     let mut policy = policy.composed.policy;
     // Its own directories are created only when it starts.

@@ -223,12 +223,12 @@ impl BuildError {
     }
 
     /// Converts an error of the settings.
-    pub(crate) fn settings(error: SettingsError) -> Self {
+    pub(crate) fn settings(error: &SettingsError) -> Self {
         Self::Settings { message: error.to_string(), hint: error.hint() }
     }
 
     /// Converts an error of a policy.
-    pub(crate) fn policy(error: PolicyError) -> Self {
+    pub(crate) fn policy(error: &PolicyError) -> Self {
         let hint = "correct `sandbox` in the manifest or in skillhost.yaml".to_owned();
         Self::Settings { message: error.to_string(), hint }
     }
