@@ -143,6 +143,7 @@ fn to_exit(ended: SandboxedExit) -> ContainedExit {
         (Some(code), _) => ExitStatus::from_raw(code << 8),
         (None, signal) => ExitStatus::from_raw(signal.unwrap_or(9)),
     };
+    // Programs print the cause of a failure at the end.
     let tail = stderr.len().saturating_sub(MAX_STDERR);
     let stderr = String::from_utf8_lossy(&stderr[tail..]).into_owned();
     ContainedExit { exit: ProcessExit { status, stdout, stderr }, isolation }
@@ -265,6 +266,7 @@ impl Toolchain {
         let sysroot = run_limited(&rustc, limits).await.ok().filter(|exit| exit.status.success());
         let sysroot = sysroot
             .map(|exit| PathBuf::from(String::from_utf8_lossy(&exit.stdout).trim().to_owned()));
+        // A cargo of another kind, such as that of a distribution, needs no replacement.
         let is_proxy = found.with_file_name("rustup").exists();
         let mut search = Vec::new();
         if let Some(sysroot) = sysroot.filter(|sysroot| sysroot.is_absolute()) {

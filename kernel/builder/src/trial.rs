@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use skillhost_core::{ProbeError, ProbeReport};
+use skillhost_files::write_atomically;
 use skillhost_home::without_links;
 use skillhost_sandbox::{IsolationReport, LaunchSpec, ProcessExit, ProcessLimits, run_limited};
 
@@ -66,7 +66,8 @@ pub(crate) async fn run_trial(
     let home = without_links(&home);
     if let Some(process) = process {
         let settings = home.join("skillhost.yaml");
-        fs::write(&settings, &process.settings).map_err(BuildError::io(&settings))?;
+        write_atomically(&settings, process.settings.as_bytes())
+            .map_err(BuildError::io(&settings))?;
     }
     let tried = run_probe(program, &home, manifest, process, (memory, containment)).await;
     // Removed before the report is parsed, so that a failed trial leaves no files either.

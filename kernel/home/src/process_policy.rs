@@ -52,6 +52,7 @@ pub fn compose_process_policy(
     let requested = manifest.sandbox.clone().unwrap_or_default();
     let roots = PolicyRoots { home: &operator.user_home, work: &paths.files };
     let stated = merge_statements(operator, manifest.id.as_str());
+    // First, so that the settings, which come later, take precedence.
     base.grant(&open_requests(&requested, &stated), roots, true)?;
     let restrictions = keep_restrictions(&requested);
     let layers = [RequestedLayer { source: PolicySource::Manifest, layer: &restrictions }];
@@ -64,6 +65,7 @@ pub fn compose_process_policy(
         work: &paths.files,
         aliases: &[],
     })?;
+    // Everything that was granted is part of the policy, so that the excess is the rest.
     let refused = composed.policy.clone().narrow(&requested, roots)?;
     Ok(ProcessPolicy { composed, refused })
 }

@@ -59,6 +59,7 @@ impl ContainedProcess {
             let folder = self.folder;
             return Ok(PreparedProcess { program, folder, containment, search_path });
         }
+        // A placeholder of a version manager could not find its manager in isolation.
         let files = resolve_program(&program, &path)
             .map_err(|error| failed(error.to_string(), format!("check that `{word}` works")))?;
         let folder = without_links(&self.folder);

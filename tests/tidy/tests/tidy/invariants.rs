@@ -172,10 +172,11 @@ fn kernel_opens_its_own_data_only() {
         });
         findings.extend(others.map(|line| format!("{}: {}", path.display(), line.trim())));
     }
-    // The directory that an extension gets, and the definition.
+    // The directory that an extension gets, its path in a review, and the definition.
     assert_eq!(
         findings,
         [
+            "kernel/builder/src/containment.rs: writable: vec![home.data_dir(id), home.process_home(id)],",
             "kernel/core/src/extension_host.rs: data_dir: self.home.data_dir(manifest.id.as_str()),",
             "kernel/home/src/home.rs: pub fn data_dir(&self, extension: &str) -> PathBuf {",
         ]
@@ -191,6 +192,8 @@ fn children_are_started_in_one_place() {
         &[
             "kernel/sandbox/src/launch.rs",
             "kernel/sandbox/src/launcher/setup.rs",
+            // The operator's version manager, which tells the program of a placeholder.
+            "kernel/sandbox/src/program_files.rs",
             "kernel/sandbox/src/sandboxed_child.rs",
             // The editor and the pager of the person at the terminal, the program of an MCP client
             // whose command line that person has seen, and the kernel itself.

@@ -17,7 +17,11 @@ const LARGER_CRATES: &[(&str, usize, &str)] = &[
     ("kernel/agents", 6_300, "its tools, its runs and the programs of skills call each other"),
     ("kernel/home", 5_800, "its settings, approvals and manifests are checked as one state"),
     ("extensions/skill_registry/commands", 11_600, "one command line for all parts of a skill"),
-    ("kernel/sandbox", 5_500, "builds and extensions still have children without isolation"),
+    (
+        "kernel/sandbox",
+        5_750,
+        "children without isolation remain, and the files of programs are found here",
+    ),
 ];
 
 /// Documents and sources that are to be read at once.
