@@ -67,6 +67,10 @@ impl AgentRuntime {
         id: &'a str,
     ) -> BoxFuture<'a, Result<Arc<Agent>, KernelError>> {
         Box::pin(async move {
+            // An agent may name programs of skills, which are not loaded at the start.
+            if self.find_agent(id).is_ok_and(|agent| agent.instructions().lacks_tools) {
+                self.extensions().refresh_programs().await;
+            }
             // The state is dropped before the pins.
             let (providers, state) = self.extensions().pin_state(|state| {
                 Some((state.pin_providers(skill_interface::NAME)?, Arc::clone(state)))

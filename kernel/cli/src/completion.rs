@@ -49,6 +49,7 @@ const ARGUMENTS: &[(&[&str], &str, IdSource)] = &[
     (&["skill", "approve"], "id", skills),
     (&["skill", "approve-scripts"], "id", skills),
     (&["skill", "audit-log"], "skill", skills),
+    (&["skill", "call"], "id", skills),
     (&["skill", "diff"], "skill", skills),
     (&["skill", "disable"], "ids", skills),
     (&["skill", "enable"], "ids", skills),

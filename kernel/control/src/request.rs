@@ -62,6 +62,15 @@ pub enum ControlRequest {
         /// The arguments, as JSON text.
         arguments: String,
     },
+    /// Explains a call of a tool without making it: returns `ToolOutput`.
+    ExplainCall {
+        /// The context of the caller.
+        context: Box<CallContext>,
+        /// The tool.
+        tool: String,
+        /// The arguments, as JSON text.
+        arguments: String,
+    },
     /// Lists tools: returns `ToolListing`.
     Tools {
         /// The agent whose tools are listed; `None` for the operator's.
@@ -138,6 +147,7 @@ impl ControlRequest {
             Self::PreviewBuild { .. }
             | Self::Turn { .. }
             | Self::Tools { .. }
+            | Self::ExplainCall { .. }
             | Self::Agents
             | Self::Agent { .. }
             | Self::Talk(_)

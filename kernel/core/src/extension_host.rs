@@ -21,6 +21,7 @@ use crate::instance::{Instance, PinnedInstance};
 use crate::limits::KernelLimits;
 use crate::loader::BundledExtension;
 use crate::plugin_loader::PluginLoader;
+use crate::program_tools::ProgramToolSource;
 use crate::services::{HostServices, StateObserver};
 use crate::state::KernelState;
 use crate::tools::{ListedTools, ToolTable};
@@ -67,6 +68,8 @@ pub struct ExtensionHost {
     pub(crate) services_run: AtomicBool,
     /// The kernel's own tools.
     builtin_tools: OnceLock<ToolTable>,
+    /// The programs of skills.
+    pub(crate) program_source: OnceLock<Arc<dyn ProgramToolSource>>,
     services: OnceLock<Weak<dyn HostServices>>,
     observers: OnceLock<Vec<Weak<dyn StateObserver>>>,
     call_ids: AtomicU64,
@@ -90,6 +93,7 @@ impl ExtensionHost {
             changes: tokio::sync::Mutex::default(),
             services_run: AtomicBool::new(false),
             builtin_tools: OnceLock::new(),
+            program_source: OnceLock::new(),
             services: OnceLock::new(),
             observers: OnceLock::new(),
             call_ids: AtomicU64::new(1),
@@ -282,6 +286,15 @@ impl ExtensionHost {
                 // An agent's tool is described by its manifest, which another agent may have written.
                 sanitize_tool(&mut spec);
                 OwnedTool { extension: entry.owner.clone(), spec }
+            }));
+            // A tool of an extension precedes a program of its name.
+            let programs = self.list_programs(context).await.into_iter().filter(|tool| {
+                wanted(&tool.extension, &tool.spec.name)
+                    && state.tools.owner(&tool.spec.name).is_none()
+            });
+            tools.extend(programs.map(|mut tool| {
+                sanitize_tool(&mut tool.spec);
+                tool
             }));
             tools.sort_by(|a, b| a.spec.name.cmp(&b.spec.name));
             (tools, failures)

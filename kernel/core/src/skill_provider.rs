@@ -5,8 +5,8 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use serde::de::DeserializeOwned;
 use skillhost_payload::{
-    CallContext, CallError, ErrorKind, SkillContent, SkillGeneration, SkillRequest, SkillTree,
-    SkillTreeRequest, skill_interface,
+    CallContext, CallError, ErrorKind, SkillContent, SkillGeneration, SkillProgram,
+    SkillProgramsRequest, SkillRequest, SkillTree, SkillTreeRequest, skill_interface,
 };
 
 use crate::instance::Instance;
@@ -57,6 +57,26 @@ pub fn get_skill_tree<'a>(
                 .call(skill_interface::NAME, skill_interface::GET_TREE, request, limit)
                 .await?,
         )
+    })
+}
+
+/// Requests the programs of the skills that a caller sees, or those of one skill.
+///
+/// # Errors
+/// The error of the provider; [`ErrorKind::Protocol`] for one that does not know the request.
+pub fn list_skill_programs<'a>(
+    provider: &'a Instance,
+    context: &'a CallContext,
+    skill_id: Option<&'a str>,
+    limit: Duration,
+) -> BoxFuture<'a, Result<Vec<SkillProgram>, CallError>> {
+    Box::pin(async move {
+        let request =
+            SkillProgramsRequest { context: context.clone(), skill_id: skill_id.map(Into::into) };
+        let request =
+            serde_json::to_vec(&request).map_err(|error| CallError::protocol_error(&error))?;
+        let method = skill_interface::LIST_PROGRAMS;
+        parse_reply(&provider.call(skill_interface::NAME, method, request, limit).await?)
     })
 }
 

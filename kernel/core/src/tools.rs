@@ -13,11 +13,13 @@ use crate::argument_check::{ArgumentCheck, schema_mistake};
 use crate::error::{KernelError, NamedObject};
 use crate::instance::Instance;
 use crate::plugin::Plugin;
+use crate::program_tools::ProgramTools;
 
 /// A table of tool names and their owners.
 #[derive(Clone, Default)]
 pub struct ToolTable {
     entries: BTreeMap<String, ToolEntry>,
+    pub(crate) programs: Arc<ProgramTools>,
 }
 
 /// A tool as listed when its owner was wired.
@@ -32,6 +34,8 @@ pub struct ToolEntry {
     pub spec: Arc<ToolSpec>,
     /// The check of its arguments.
     pub arguments: Arc<ArgumentCheck>,
+    /// It is a program of a skill, which is offered to operators, too.
+    pub is_program: bool,
 }
 
 /// The tools of one caller, and the extensions that failed to list theirs.
@@ -84,6 +88,16 @@ pub enum ToolError {
         /// The name is that of an agent.
         is_agent: bool,
     },
+    /// Another tool has the name of a skill's program.
+    #[error("the program `{name}` is not offered: `{other}` has a tool of this name")]
+    ProgramNameTaken {
+        /// The name.
+        name: String,
+        /// The extension that provides the skill.
+        owner: ExtensionId,
+        /// The owner of the other tool.
+        other: ExtensionId,
+    },
     /// Another extension has a tool with the name of this extension.
     #[error("the id `{id}` is the name of a tool of `{other}`")]
     Id {
@@ -115,6 +129,9 @@ impl ToolError {
                 "choose another id, or disable one of the two".to_owned()
             }
             Self::Id { .. } => "choose another id".to_owned(),
+            Self::ProgramNameTaken { .. } => {
+                "rename the skill, or give the program another key in tool.json".to_owned()
+            }
             Self::NameTaken { name, owner, .. } => {
                 let prefix = default_prefix(owner);
                 // A second prefix would not help, and a name has at most 64 characters.
@@ -218,10 +235,11 @@ impl ToolTable {
 
     /// Finds a tool that a caller may see.
     pub fn find(&self, name: &str, origin: CallOrigin) -> Result<&ToolEntry, KernelError> {
-        match self.entries.get(name) {
+        match self.entries.get(name).or_else(|| self.programs.find(name)) {
             Some(entry) if entry.is_offered_to(origin) => Ok(entry),
             _ => {
                 let offered = self.entries.iter().filter(|(_, entry)| entry.is_offered_to(origin));
+                let offered = offered.chain(self.programs.known_to(origin));
                 let similar = suggest_similar(name, offered.map(|(name, _)| name.as_str()));
                 Err(KernelError::NotFound { what: NamedObject::Tool, id: name.to_owned(), similar })
             }
@@ -238,15 +256,20 @@ impl ToolTable {
     pub fn usable_names(&self) -> BTreeSet<&str> {
         let agents =
             self.entries.iter().filter(|(_, entry)| entry.is_offered_to(CallOrigin::Agent));
+        let agents = agents.chain(self.programs.known_to(CallOrigin::Agent));
         agents.flat_map(|(name, entry)| [name.as_str(), entry.owner.as_str()]).collect()
     }
 }
 
 impl ToolEntry {
-    fn new(owner: &ExtensionId, builtin: Option<Arc<dyn Plugin>>, spec: ToolSpec) -> Self {
+    pub(crate) fn new(
+        owner: &ExtensionId,
+        builtin: Option<Arc<dyn Plugin>>,
+        spec: ToolSpec,
+    ) -> Self {
         let spec = Arc::new(spec);
         let arguments = Arc::new(ArgumentCheck::new(Arc::clone(&spec)));
-        Self { owner: owner.clone(), builtin, spec, arguments }
+        Self { owner: owner.clone(), builtin, spec, arguments, is_program: false }
     }
 
     /// Returns whether a caller may see the tool: operators' tools are only for operators, tools
@@ -254,6 +277,7 @@ impl ToolEntry {
     pub(crate) fn is_offered_to(&self, origin: CallOrigin) -> bool {
         match &self.builtin {
             None => self.spec.audience == ToolAudience::Agent || origin == CallOrigin::Operator,
+            Some(_) if self.is_program => origin != CallOrigin::Mcp,
             Some(_) => origin == CallOrigin::Agent,
         }
     }
@@ -287,7 +311,7 @@ fn alternative_name(name: &str) -> String {
     format!("{stem}_2")
 }
 
-fn is_valid_name(name: &str) -> bool {
+pub(crate) fn is_valid_name(name: &str) -> bool {
     (1..=64).contains(&name.len())
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-.".contains(&b))
 }

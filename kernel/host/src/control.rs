@@ -202,6 +202,9 @@ pub fn execute_request(
             ControlRequest::Invoke { context, tool, arguments } => {
                 to_raw_json(&kernel.agents().invoke_tool(*context, &tool, &arguments).await?)
             }
+            ControlRequest::ExplainCall { context, tool, arguments } => {
+                to_raw_json(&kernel.agents().explain_call(*context, &tool, &arguments).await?)
+            }
             ControlRequest::Tools { agent } => {
                 to_raw_json(&answers::list_tools(kernel, agent.as_deref()).await?)
             }

@@ -15,6 +15,7 @@ use skillhost_core::{
 use skillhost_events::EventBus;
 use skillhost_home::{Home, SecretStore};
 use skillhost_payload::{AgentAnswer, AgentTask, CallError, ToolCall, ToolOutput};
+use skillhost_programs::add_program_tools;
 use skillhost_scripts::add_script_tool;
 use tokio_util::sync::CancellationToken;
 
@@ -73,6 +74,7 @@ impl Kernel {
         add_command_tool(&mut tools, host.home());
         add_script_tool(&mut tools, &host);
         host.set_builtin_tools(tools);
+        add_program_tools(&host);
         let conversations = Arc::new(MessageChannels::default());
         let handler = UserMessageHandler::new(
             agents.clone(),

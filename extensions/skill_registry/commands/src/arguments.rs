@@ -17,7 +17,7 @@ pub(crate) use proposals::{
 pub(crate) use scripts::{ApproveScriptsArgs, RunScriptArgs};
 pub use skill::SkillCommand;
 pub(crate) use skill::{
-    CostArgs, DisableArgs, DoctorArgs, EnableArgs, ExplainArgs, FmtArgs, GraphArgs, LintArgs,
-    NewArgs, PromptFormat, ReferenceArgs, RenderArgs, ReportFormat, RolesArgs, RulesArgs,
+    CallArgs, CostArgs, DisableArgs, DoctorArgs, EnableArgs, ExplainArgs, FmtArgs, GraphArgs,
+    LintArgs, NewArgs, PromptFormat, ReferenceArgs, RenderArgs, ReportFormat, RolesArgs, RulesArgs,
     SearchArgs, ToPromptArgs, ValidateArgs,
 };

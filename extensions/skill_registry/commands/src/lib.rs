@@ -5,6 +5,7 @@ mod approve_scripts;
 mod arguments;
 mod audit_log;
 mod batch;
+mod call;
 mod compare;
 mod consent;
 mod cost;
@@ -92,6 +93,7 @@ pub fn cmd_skill(
         SkillCommand::Lint(args) => lint::cmd_skill_lint(session, args),
         SkillCommand::Lsp => lsp::cmd_skill_lsp(session),
         SkillCommand::Fmt(args) => fmt::cmd_skill_fmt(session, args),
+        SkillCommand::Call(args) => call::cmd_skill_call(session, args, kernel),
         SkillCommand::New(args) => new::cmd_skill_new(session, args),
         SkillCommand::Rules(args) => rules::cmd_skill_rules(session, args),
         SkillCommand::Cost(args) => cost::cmd_skill_cost(session, args),

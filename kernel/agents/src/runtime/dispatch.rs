@@ -97,7 +97,9 @@ impl AgentRuntime {
         is_models: bool,
     ) -> BoxFuture<'a, Result<ToolOutput, KernelError>> {
         Box::pin(async move {
-            let found = self.find_tool(name, context.origin)?;
+            let found = self.find_current_tool(&context, name).await?;
+            // A program has several names.
+            let name = &*found.entry.spec.name.clone();
             found.entry.arguments.check(arguments)?;
             let session = self.session_for(&context);
             if let Some(session) = &session {
@@ -163,6 +165,33 @@ impl AgentRuntime {
                 output.text.push_str(&note);
             }
             Ok(output)
+        })
+    }
+
+    /// Explains a call without making it: the permissions of its program with their origins, or the
+    /// effect that an approval would show.
+    ///
+    /// # Errors
+    /// As for a call of the tool, up to its approval.
+    pub fn explain_call<'a>(
+        &'a self,
+        context: CallContext,
+        name: &'a str,
+        arguments: &'a str,
+    ) -> BoxFuture<'a, Result<ToolOutput, KernelError>> {
+        Box::pin(async move {
+            let found = self.find_current_tool(&context, name).await?;
+            found.entry.arguments.check(arguments)?;
+            let name = &found.entry.spec.name;
+            let prepared = self.prepare_call(&found, &context, name, arguments).await?;
+            let nothing = || format!("`{name}` runs nothing that needs a permission");
+            Ok(ToolOutput {
+                text: prepared.details.unwrap_or_else(nothing),
+                structured: None,
+                is_error: false,
+                skill: None,
+                skills_change: None,
+            })
         })
     }
 
@@ -256,6 +285,29 @@ impl AgentRuntime {
             found.entry.arguments.check(arguments)?;
             Ok(instance.invoke(context, name, arguments, limit).await?)
         })
+    }
+
+    /// Finds a tool; programs of skills are those of the current skills.
+    async fn find_current_tool(
+        &self,
+        context: &CallContext,
+        name: &str,
+    ) -> Result<ResolvedTool, KernelError> {
+        match self.find_tool(name, context.origin) {
+            Ok(found) if !found.entry.is_program => return Ok(found),
+            // Only here, so that other tools cost no request.
+            _ => self.extensions().refresh_programs().await,
+        }
+        match self.find_tool(name, context.origin) {
+            Ok(found) => Ok(found),
+            Err(error) => match self.extensions().find_program(context, name).await? {
+                Some(entry) => match entry.builtin.clone() {
+                    Some(plugin) => Ok(ResolvedTool { entry, target: ToolTarget::Builtin(plugin) }),
+                    None => Err(error),
+                },
+                None => Err(error),
+            },
+        }
     }
 
     fn find_tool(&self, name: &str, origin: CallOrigin) -> Result<ResolvedTool, KernelError> {

@@ -24,7 +24,7 @@ const SKILL_TASKS: &[(&str, &[&str])] = &[
         &["new", "validate", "lint", "lsp", "fmt", "rules", "cost", "graph", "roles"],
     ),
     ("Offer to agents", &["enable", "disable", "doctor", "explain", "export"]),
-    ("Run", &["run", "approve-scripts"]),
+    ("Run", &["run", "call", "approve-scripts"]),
     ("Approve changes", &["proposal", "approve", "audit-log"]),
     ("Versions and use", &["history", "diff", "rollback", "prune", "stats"]),
     ("Reference tool", &["read-properties", "to-prompt"]),

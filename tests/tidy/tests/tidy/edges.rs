@@ -22,6 +22,7 @@ const LAYERS: &[&[&str]] = &[
         "bundled-web",
     ],
     &["skillhost-kernel", "skillhost-mcp", "skillhost-chat", "skill-commands", "skill-registry"],
+    &["skillhost-programs"],
     &["skillhost-handlers"],
     &[
         "skillhost-agents",
@@ -163,8 +164,13 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "skillhost-programs",
+        &["skillhost-control", "skillhost-core", "skillhost-handlers", "skillhost-payload"],
+    ),
+    (
         "skillhost-kernel",
         &[
+            "skillhost-programs",
             "skillhost-command",
             "skillhost-scripts",
             "skillhost-agents",

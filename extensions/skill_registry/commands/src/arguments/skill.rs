@@ -93,6 +93,8 @@ the editor, 1 if the editor ended without one.")]
     Lsp,
     /// Format the frontmatter of skills
     Fmt(FmtArgs),
+    /// Call a program of a skill
+    Call(CallArgs),
     /// Create a skill
     New(NewArgs),
     /// Print the lint rules
@@ -308,6 +310,19 @@ enum RecordFormat {
     Human,
     /// JSON lines, one object per skill
     Jsonl,
+}
+
+#[derive(Debug, Args)]
+pub struct CallArgs {
+    /// Skill
+    pub(crate) id: String,
+    /// Program [default: that of the skill], then its arguments as JSON, or - for standard input
+    /// [default: {}]
+    #[arg(value_names = ["PROGRAM", "JSON"], num_args = 0..=2)]
+    pub(crate) words: Vec<String>,
+    /// Print what the program may do and why, without a call
+    #[arg(long)]
+    pub(crate) explain: bool,
 }
 
 #[derive(Debug, Args)]

@@ -1,0 +1,82 @@
+//! `skillhost skill call`: the programs of a skill, called by the operator.
+
+use serde_json::{Value, json};
+use skillhost_control::ControlRequest;
+use skillhost_payload::{CallContext, CallOrigin};
+use skillhost_terminal::{CliContext, CliError, CommandResult, exit, text_or_stdin};
+
+use crate::arguments::CallArgs;
+use crate::doctor::ToolRequests;
+
+pub(super) fn cmd_skill_call(
+    session: &CliContext,
+    args: &CallArgs,
+    kernel: ToolRequests<'_>,
+) -> CommandResult {
+    let (program, arguments) = split_words(&args.words);
+    let arguments = text_or_stdin(arguments)?;
+    let tool = match program {
+        Some(program) => format!("{}/{program}", args.id),
+        None => args.id.clone(),
+    };
+    if let Err(error) = serde_json::from_str::<serde::de::IgnoredAny>(&arguments) {
+        return Err(CliError::usage(format!("the arguments are not JSON: {error}")).with_hint(
+            format!("write one JSON object: skillhost skill call {tool} '{{\"key\": \"value\"}}'"),
+        ));
+    }
+    let context = Box::new(CallContext {
+        session_id: format!("operator-{}", std::process::id()),
+        turn_id: "skill-call".to_owned(),
+        origin: CallOrigin::Operator,
+        ..CallContext::default()
+    });
+    let reply = kernel(match args.explain {
+        true => ControlRequest::ExplainCall { context, tool: tool.clone(), arguments },
+        false => ControlRequest::Invoke { context, tool: tool.clone(), arguments },
+    })?;
+    if session.output.json {
+        let structured: Value = match &reply.structured {
+            Some(raw) => serde_json::from_str(raw.get()).map_err(std::io::Error::from)?,
+            None => Value::Null,
+        };
+        session.output.print_json(&json!({
+            "tool": tool,
+            "is_error": reply.is_error,
+            "text": reply.text,
+            "structured": structured,
+        }))?;
+    } else {
+        session.output.print_text(&reply.text)?;
+    }
+    Ok(if reply.is_error { exit::FINDINGS } else { exit::OK })
+}
+
+/// Returns the program, if it is named, and the arguments.
+fn split_words(words: &[String]) -> (Option<&str>, &str) {
+    match words {
+        [] => (None, "{}"),
+        // Keys of programs start with neither of them.
+        [one] if one.trim_start().starts_with(['{', '[', '"']) || one == "-" => (None, one),
+        [program] => (Some(program), "{}"),
+        [program, arguments, ..] => (Some(program), arguments),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::split_words;
+
+    #[test]
+    fn program_is_optional() {
+        let split = |words: &[&str]| {
+            let words: Vec<_> = words.iter().map(|word| (*word).to_owned()).collect();
+            let (program, arguments) = split_words(&words);
+            (program.map(str::to_owned), arguments.to_owned())
+        };
+        assert_eq!(split(&[]), (None, "{}".into()));
+        assert_eq!(split(&["{\"a\": 1}"]), (None, "{\"a\": 1}".into()));
+        assert_eq!(split(&["-"]), (None, "-".into()));
+        assert_eq!(split(&["chart"]), (Some("chart".into()), "{}".into()));
+        assert_eq!(split(&["chart", "-"]), (Some("chart".into()), "-".into()));
+    }
+}

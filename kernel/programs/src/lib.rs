@@ -1,0 +1,11 @@
+//! The programs of skills as tools of the kernel.
+//!
+//! `skill_programs` follows the skills: their programs are in the table of tools, and each caller is
+//! offered those that it may see. `program_calls` answers the calls: a skill without a program
+//! returns its `instructions`.
+
+mod instructions;
+mod program_calls;
+mod skill_programs;
+
+pub use skill_programs::add_program_tools;

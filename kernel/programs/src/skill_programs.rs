@@ -1,0 +1,257 @@
+//! The programs of skills in the table of tools, and their lists for callers.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use async_trait::async_trait;
+use skillhost_control::OwnedTool;
+use skillhost_core::{
+    ExtensionHost, PinnedInstance, Plugin, ProgramToolSource, ProgramTools, ToolEntry,
+    fetch_skill_generation, list_skill_programs,
+};
+use skillhost_payload::{
+    ApprovalPolicy, CallContext, CallError, CallOrigin, ErrorKind, OperatorCommand, SkillProgram,
+    ToolAudience, ToolSpec, skill_interface,
+};
+
+/// The programs of the skills of a host.
+pub(crate) struct SkillPrograms {
+    /// Weak, because the host has the tools.
+    host: Weak<ExtensionHost>,
+    /// The problems that were logged, so that each is logged once.
+    logged: Mutex<BTreeSet<String>>,
+}
+
+/// The source of the tools for the host.
+struct SkillProgramSource(Arc<SkillPrograms>);
+
+/// Lets a kernel offer the programs of skills; called once, before extensions are loaded.
+pub fn add_program_tools(host: &Arc<ExtensionHost>) {
+    let programs = SkillPrograms { host: Arc::downgrade(host), logged: Mutex::default() };
+    host.set_program_source(Arc::new(SkillProgramSource(Arc::new(programs))));
+}
+
+#[async_trait]
+impl ProgramToolSource for SkillProgramSource {
+    async fn refresh(&self, host: &ExtensionHost) {
+        let known = host.state().tools.programs().stamp();
+        let Some(provider) = find_skill_provider(host) else {
+            if known.is_some() {
+                host.replace_programs(ProgramTools::default());
+            }
+            return;
+        };
+        let limit = host.limits().context;
+        // Without a generation the last set stays.
+        let Ok(stamp) = fetch_skill_generation(&provider, limit).await else { return };
+        if known == Some(stamp) {
+            return;
+        }
+        let operator = CallContext { origin: CallOrigin::Operator, ..CallContext::default() };
+        let programs = match list_skill_programs(&provider, &operator, None, limit).await {
+            Ok(programs) => programs,
+            Err(error) => return self.0.log_listing_error(&error),
+        };
+        let owner = &provider.manifest.id;
+        let specs = programs.into_iter().map(to_tool_spec).collect();
+        let plugin: Arc<dyn Plugin> = Arc::clone(&self.0) as _;
+        let (tools, mut problems) = ProgramTools::new(stamp, owner, &plugin, specs);
+        problems.extend(host.replace_programs(tools));
+        for problem in problems {
+            self.0.log(&format!("{problem}; {}", problem.hint()));
+        }
+    }
+
+    async fn list(&self, host: &ExtensionHost, context: &CallContext) -> Vec<OwnedTool> {
+        // Most homes have no program.
+        if host.state().tools.programs().is_empty() {
+            return Vec::new();
+        }
+        let Some(provider) = find_skill_provider(host) else { return Vec::new() };
+        let limit = host.limits().context;
+        let programs = match list_skill_programs(&provider, context, None, limit).await {
+            Ok(programs) => programs,
+            Err(error) => {
+                self.0.log_listing_error(&error);
+                return Vec::new();
+            }
+        };
+        let mut listed = Vec::new();
+        // A program that runs code is offered only where it can run with a grant.
+        for program in programs.into_iter().filter(|program| program.entry.is_none()) {
+            let extension = provider.manifest.id.clone();
+            listed.push(OwnedTool { extension, spec: to_tool_spec(program) });
+        }
+        listed
+    }
+
+    async fn find(
+        &self,
+        _: &ExtensionHost,
+        context: &CallContext,
+        name: &str,
+    ) -> Result<Option<ToolEntry>, CallError> {
+        // Without skills the name is simply unknown.
+        let Ok((_, provider)) = self.0.provider() else { return Ok(None) };
+        let found = self.0.find_program(context, name).await?;
+        let plugin: Arc<dyn Plugin> = Arc::clone(&self.0) as _;
+        let owner = &provider.manifest.id;
+        Ok(found.map(|program| ToolEntry::for_program(owner, &plugin, to_tool_spec(program))))
+    }
+}
+
+impl SkillPrograms {
+    /// Returns the host and the extension that provides skills.
+    pub(crate) fn provider(&self) -> Result<(Arc<ExtensionHost>, PinnedInstance), CallError> {
+        let host = self
+            .host
+            .upgrade()
+            .ok_or_else(|| CallError::new(ErrorKind::Unavailable, "the kernel is shutting down"))?;
+        let provider = find_skill_provider(&host).ok_or_else(|| {
+            CallError::new(ErrorKind::Unavailable, "no extension provides skills")
+                .with_hint(format!("see: {}", OperatorCommand::CheckExtensions))
+        })?;
+        Ok((host, provider))
+    }
+
+    /// Finds a program by a name: `skill`, `skill.key` or `namespace/skill/key`. Returns `None` if no
+    /// skill that the caller sees has such a name.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`] for a skill without this program; that of a skill whose programs
+    /// cannot be used.
+    pub(crate) async fn find_program(
+        &self,
+        context: &CallContext,
+        name: &str,
+    ) -> Result<Option<SkillProgram>, CallError> {
+        let (host, provider) = self.provider()?;
+        for (skill, key) in readings(name) {
+            let limit = host.limits().tool;
+            let programs = match list_skill_programs(&provider, context, Some(skill), limit).await {
+                Ok(programs) => programs,
+                Err(error) if error.kind == ErrorKind::NotFound => continue,
+                Err(error) => return Err(error),
+            };
+            let keys: Vec<_> = programs.iter().map(|program| program.key.clone()).collect();
+            let found = programs.into_iter().find(|program| match key {
+                None => program.tool_name == skill,
+                Some(key) => program.key == key && program.entry.is_some(),
+            });
+            if let Some(found) = found {
+                return Ok(Some(found));
+            }
+            let message = match key {
+                None => format!("skill `{skill}` has no default program"),
+                Some(key) => format!("skill `{skill}` has no program `{key}`"),
+            };
+            let hint = match keys.iter().filter(|key| !key.is_empty()).cloned().collect::<Vec<_>>()
+            {
+                keys if keys.is_empty() => "it has instructions only".to_owned(),
+                keys => format!("its programs are: {}", keys.join(", ")),
+            };
+            return Err(CallError::new(ErrorKind::NotFound, message).with_hint(hint));
+        }
+        Ok(None)
+    }
+
+    fn log_listing_error(&self, error: &CallError) {
+        self.log(&format!("the programs of skills are unknown: {error}"));
+    }
+
+    fn log(&self, problem: &str) {
+        let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
+        if logged.insert(problem.to_owned()) {
+            tracing::warn!("{problem}");
+        }
+    }
+}
+
+/// Returns the skills and programs that a name may mean, the most likely first. Ids of skills may
+/// contain dots.
+fn readings(name: &str) -> Vec<(&str, Option<&str>)> {
+    let mut readings = Vec::new();
+    match name.rsplit_once('/') {
+        Some((before, key)) => {
+            let skill = before.rsplit('/').next().unwrap_or(before);
+            readings.extend([(skill, Some(key)), (key, None)]);
+        }
+        None => readings.push((name, None)),
+    }
+    let last = name.rsplit('/').next().unwrap_or(name);
+    readings.extend(last.rsplit_once('.').map(|(skill, key)| (skill, Some(key))));
+    readings.retain(|(skill, key)| !skill.is_empty() && *key != Some(""));
+    readings
+}
+
+/// Returns the skill provider; the first one loaded, if there are several.
+fn find_skill_provider(host: &ExtensionHost) -> Option<PinnedInstance> {
+    host.pin_state(|state| {
+        let mut all = state.order.iter().filter_map(|id| state.instances.get(id));
+        match all.find(|instance| instance.provides(skill_interface::NAME)) {
+            Some(provider) => provider.pin().map(Some),
+            None => Some(None),
+        }
+    })
+}
+
+/// Returns the tool of a program as `tool.json` and SKILL.md describe it.
+fn to_tool_spec(program: SkillProgram) -> ToolSpec {
+    let runs_code = program.entry.is_some();
+    ToolSpec {
+        name: program.tool_name,
+        description: program.description,
+        input_schema: program.input_schema,
+        output_schema: program.output_schema,
+        read_only: !runs_code,
+        destructive: runs_code,
+        needs_approval: match runs_code {
+            true => ApprovalPolicy::UnlessGranted,
+            false => ApprovalPolicy::Never,
+        },
+        audience: ToolAudience::Agent,
+        changes_skills: false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn program(entry: Option<&str>) -> SkillProgram {
+        SkillProgram {
+            tool_name: "quotes".into(),
+            skill_id: "quotes".into(),
+            key: "index".into(),
+            entry: entry.map(Into::into),
+            kind: skillhost_payload::SkillProgramKind::Skill,
+            description: "Quotes.".into(),
+            input_schema: json!({"type": "object"}),
+            output_schema: None,
+            tree_digest: "sha256:0".into(),
+            instructions: String::new(),
+        }
+    }
+
+    #[test]
+    fn names_have_several_readings() {
+        assert_eq!(readings("quotes"), [("quotes", None)]);
+        assert_eq!(readings("quotes.chart"), [("quotes.chart", None), ("quotes", Some("chart"))]);
+        let expected = [("quotes", Some("chart")), ("chart", None)];
+        assert_eq!(readings("quotes/chart"), expected);
+        assert_eq!(readings("tools/quotes/chart"), expected);
+        assert_eq!(readings("/"), []);
+        assert_eq!(readings("."), [(".", None)]);
+    }
+
+    #[test]
+    fn instructions_are_read_only_and_programs_are_not() {
+        let spec = to_tool_spec(program(None));
+        assert!(spec.read_only && spec.needs_approval == ApprovalPolicy::Never);
+        let spec = to_tool_spec(program(Some("index.js")));
+        assert!(!spec.read_only && spec.destructive);
+        assert_eq!(spec.needs_approval, ApprovalPolicy::UnlessGranted);
+    }
+}
