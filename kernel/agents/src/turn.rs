@@ -201,6 +201,7 @@ impl AgentRuntime {
             workspaces: Vec::new(),
             active_skills: Vec::new(),
             call_chain: Vec::new(),
+            operator_policy: None,
             reads_files: false,
         }
     }

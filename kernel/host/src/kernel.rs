@@ -74,7 +74,7 @@ impl Kernel {
         add_command_tool(&mut tools, host.home());
         add_script_tool(&mut tools, &host);
         host.set_builtin_tools(tools);
-        add_program_tools(&host);
+        add_program_tools(&agents);
         let conversations = Arc::new(MessageChannels::default());
         let handler = UserMessageHandler::new(
             agents.clone(),

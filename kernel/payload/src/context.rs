@@ -50,6 +50,9 @@ pub struct CallContext {
     /// the call, the outermost first; set by the kernel.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub call_chain: Vec<String>,
+    /// The operator's policy for a program of a skill, as JSON; only in an operator's own call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operator_policy: Option<String>,
     /// The caller has another tool that opens files by their path; set by the kernel.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub reads_files: bool,

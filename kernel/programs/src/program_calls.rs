@@ -1,11 +1,14 @@
 //! The calls of the programs of skills.
 
 use async_trait::async_trait;
-use skillhost_core::{Plugin, PreparedCall, get_skill_tree};
+use skillhost_core::{CallGrant, Plugin, PreparedCall, get_skill_tree};
+use skillhost_handlers::ProgramPlan;
+use skillhost_home::GrantStatus;
 use skillhost_payload::{
     CallContext, CallError, CallOrigin, ErrorKind, OperatorCommand, SkillProgram, SkillTree,
     ToolOutput, ToolSpec,
 };
+use skillhost_policy::{PolicyLayer, parse_policy_json};
 
 use crate::instructions::instruction_result;
 use crate::skill_programs::SkillPrograms;
@@ -58,27 +61,49 @@ impl Plugin for SkillPrograms {
             let plan = Box::new(InstructionPlan { tree, program });
             return Ok(PreparedCall { plan: Some(plan), ..PreparedCall::default() });
         }
-        Err(CallError::new(
-            ErrorKind::Unavailable,
-            format!("this kernel does not run programs of skills, such as `{name}`"),
-        )
-        .with_hint("read the skill and follow its instructions"))
+        let layer = context.operator_policy.as_deref().map(parse_layer).transpose()?;
+        let plan = self.runtime.prepare(tree, program, layer, context).await?;
+        Ok(PreparedCall {
+            details: Some(plan.describe()),
+            scope: Some(plan.scope()),
+            grant: match plan.status() {
+                GrantStatus::Granted => CallGrant::Given,
+                // `allowed-tools` is the skill's own statement; it does not approve its programs.
+                _ => CallGrant::Required,
+            },
+            plan: Some(Box::new(plan)),
+            ..PreparedCall::default()
+        })
     }
 
     async fn invoke(
         &self,
-        _: &CallContext,
+        context: &CallContext,
         _: &str,
-        _: &str,
+        arguments: &str,
         prepared: PreparedCall,
     ) -> Result<ToolOutput, CallError> {
         // Only the plan that was approved may run.
         let plan = prepared.plan.ok_or_else(|| {
             CallError::new(ErrorKind::Denied, "the call was not prepared for its approval")
         })?;
-        let plan = plan
-            .downcast::<InstructionPlan>()
-            .map_err(|_| CallError::new(ErrorKind::Protocol, "the plan is of another tool"))?;
-        instruction_result(&plan.tree, &plan.program)
+        match plan.downcast::<InstructionPlan>() {
+            Ok(plan) => instruction_result(&plan.tree, &plan.program),
+            Err(plan) => match plan.downcast::<ProgramPlan>() {
+                Ok(plan) => self.runtime.call(&plan, arguments, context).await,
+                Err(_) => Err(CallError::new(ErrorKind::Protocol, "the plan is of another tool")),
+            },
+        }
     }
+}
+
+fn parse_layer(text: &str) -> Result<PolicyLayer, CallError> {
+    let parsed = parse_policy_json(text).map_err(|error| {
+        CallError::new(ErrorKind::InvalidArgument, format!("the policy of this call: {error}"))
+            .with_hint("it is JSON with the keys of `sandbox.handlers` in skillhost.yaml")
+    })?;
+    for key in &parsed.ignored {
+        tracing::warn!("`{key}` of the policy has no effect");
+    }
+    Ok(parsed.layer)
 }

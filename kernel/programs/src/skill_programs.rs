@@ -4,20 +4,28 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use async_trait::async_trait;
-use skillhost_control::OwnedTool;
+use skillhost_agents::AgentRuntime;
+use skillhost_control::{OwnedTool, RestartLimits};
 use skillhost_core::{
     ExtensionHost, PinnedInstance, Plugin, ProgramToolSource, ProgramTools, ToolEntry,
-    fetch_skill_generation, list_skill_programs,
+    fetch_skill_generation, get_skill_tree, list_skill_programs,
 };
+use skillhost_handlers::{ProgramMetadata, ProgramRuntime, ProgramSupervisor, SupervisionLimits};
+use skillhost_home::GrantStatus;
 use skillhost_payload::{
     ApprovalPolicy, CallContext, CallError, CallOrigin, ErrorKind, OperatorCommand, SkillProgram,
     ToolAudience, ToolSpec, skill_interface,
 };
+use skillhost_sandbox::SandboxLauncher;
+
+/// The thread in which programs are loaded for lists.
+const LIST_THREAD: &str = "program-list";
 
 /// The programs of the skills of a host.
 pub(crate) struct SkillPrograms {
     /// Weak, because the host has the tools.
     host: Weak<ExtensionHost>,
+    pub(crate) runtime: ProgramRuntime,
     /// The problems that were logged, so that each is logged once.
     logged: Mutex<BTreeSet<String>>,
 }
@@ -26,8 +34,20 @@ pub(crate) struct SkillPrograms {
 struct SkillProgramSource(Arc<SkillPrograms>);
 
 /// Lets a kernel offer the programs of skills; called once, before extensions are loaded.
-pub fn add_program_tools(host: &Arc<ExtensionHost>) {
-    let programs = SkillPrograms { host: Arc::downgrade(host), logged: Mutex::default() };
+pub fn add_program_tools(agents: &AgentRuntime) {
+    let host = agents.extensions();
+    let launcher = SandboxLauncher::default();
+    let supervisor = ProgramSupervisor::new(
+        launcher.clone(),
+        SupervisionLimits::default(),
+        RestartLimits::default(),
+    );
+    let tools = Arc::new(agents.downgrade());
+    let programs = SkillPrograms {
+        host: Arc::downgrade(host),
+        runtime: ProgramRuntime::new(host.home().clone(), launcher, supervisor, tools),
+        logged: Mutex::default(),
+    };
     host.set_program_source(Arc::new(SkillProgramSource(Arc::new(programs))));
 }
 
@@ -77,10 +97,22 @@ impl ProgramToolSource for SkillProgramSource {
             }
         };
         let mut listed = Vec::new();
-        // A program that runs code is offered only where it can run with a grant.
-        for program in programs.into_iter().filter(|program| program.entry.is_none()) {
-            let extension = provider.manifest.id.clone();
-            listed.push(OwnedTool { extension, spec: to_tool_spec(program) });
+        for program in programs {
+            let described = match program.entry {
+                Some(_) => self.0.describe_granted(&provider, context, &program).await,
+                None => Ok(Some(ProgramMetadata::default())),
+            };
+            match described {
+                Ok(Some(metadata)) => {
+                    let extension = provider.manifest.id.clone();
+                    listed.push(OwnedTool { extension, spec: override_spec(program, metadata) });
+                }
+                Ok(None) => {}
+                Err(error) => {
+                    let tool = &program.tool_name;
+                    self.0.log(&format!("the program `{tool}` is not offered: {error}"));
+                }
+            }
         }
         listed
     }
@@ -155,6 +187,27 @@ impl SkillPrograms {
         Ok(None)
     }
 
+    /// Returns what a program states about itself, or `None` without a grant of the operator.
+    async fn describe_granted(
+        &self,
+        provider: &PinnedInstance,
+        context: &CallContext,
+        program: &SkillProgram,
+    ) -> Result<Option<ProgramMetadata>, CallError> {
+        let (host, skill) = (self.provider()?.0, Some(&*program.skill_id));
+        let tree = get_skill_tree(provider, context, skill, host.limits().context).await?;
+        // Lists of all threads share one process.
+        let context = CallContext { session_id: LIST_THREAD.to_owned(), ..context.clone() };
+        let plan = self.runtime.prepare(tree, program.clone(), None, &context).await?;
+        if *plan.status() != GrantStatus::Granted {
+            return Ok(None);
+        }
+        match self.runtime.known_metadata(program) {
+            Some(known) => Ok(Some(known)),
+            None => self.runtime.load(&plan).await.map(Some),
+        }
+    }
+
     fn log_listing_error(&self, error: &CallError) {
         self.log(&format!("the programs of skills are unknown: {error}"));
     }
@@ -193,6 +246,16 @@ fn find_skill_provider(host: &ExtensionHost) -> Option<PinnedInstance> {
             None => Some(None),
         }
     })
+}
+
+/// Returns the tool of a program with what the program states about itself.
+fn override_spec(program: SkillProgram, metadata: ProgramMetadata) -> ToolSpec {
+    let spec = to_tool_spec(program);
+    ToolSpec {
+        description: metadata.description.unwrap_or(spec.description),
+        input_schema: metadata.schema.unwrap_or(spec.input_schema),
+        ..spec
+    }
 }
 
 /// Returns the tool of a program as `tool.json` and SKILL.md describe it.
@@ -253,5 +316,21 @@ mod tests {
         let spec = to_tool_spec(program(Some("index.js")));
         assert!(!spec.read_only && spec.destructive);
         assert_eq!(spec.needs_approval, ApprovalPolicy::UnlessGranted);
+    }
+
+    #[test]
+    fn statement_of_program_precedes_skill() {
+        let metadata = ProgramMetadata {
+            description: Some("Own.".into()),
+            schema: Some(json!({"type": "object", "required": ["symbol"]})),
+            ..ProgramMetadata::default()
+        };
+        let spec = override_spec(program(Some("index.js")), metadata);
+        assert_eq!(
+            (&*spec.description, &spec.input_schema["required"][0]),
+            ("Own.", &json!("symbol"))
+        );
+        let spec = override_spec(program(Some("index.js")), ProgramMetadata::default());
+        assert_eq!((&*spec.description, spec.name.as_str()), ("Quotes.", "quotes"));
     }
 }

@@ -1,12 +1,18 @@
 //! `skillhost skill call`: the programs of a skill, called by the operator.
 
+use std::path::Path;
+
 use serde_json::{Value, json};
 use skillhost_control::ControlRequest;
+use skillhost_files::{LinkPolicy, read_limited};
 use skillhost_payload::{CallContext, CallOrigin};
 use skillhost_terminal::{CliContext, CliError, CommandResult, exit, text_or_stdin};
 
 use crate::arguments::CallArgs;
 use crate::doctor::ToolRequests;
+
+/// The limit on the size of a policy file, in bytes.
+const MAX_POLICY: u64 = 64 << 10;
 
 pub(super) fn cmd_skill_call(
     session: &CliContext,
@@ -24,10 +30,12 @@ pub(super) fn cmd_skill_call(
             format!("write one JSON object: skillhost skill call {tool} '{{\"key\": \"value\"}}'"),
         ));
     }
+    let operator_policy = args.policy.as_deref().map(read_policy).transpose()?;
     let context = Box::new(CallContext {
         session_id: format!("operator-{}", std::process::id()),
         turn_id: "skill-call".to_owned(),
         origin: CallOrigin::Operator,
+        operator_policy,
         ..CallContext::default()
     });
     let reply = kernel(match args.explain {
@@ -60,6 +68,13 @@ fn split_words(words: &[String]) -> (Option<&str>, &str) {
         [program] => (Some(program), "{}"),
         [program, arguments, ..] => (Some(program), arguments),
     }
+}
+
+fn read_policy(path: &Path) -> Result<String, CliError> {
+    let bytes = read_limited(path, MAX_POLICY, LinkPolicy::Follow)
+        .map_err(|error| CliError::io(path, &error))?;
+    String::from_utf8(bytes)
+        .map_err(|_| CliError::usage(format!("{} is not UTF-8", path.display())))
 }
 
 #[cfg(test)]

@@ -107,6 +107,9 @@ impl AgentRuntime {
             }
             // Only the kernel may state an approved effect; a caller's value is dropped.
             context.approved_effect = None;
+            if context.origin != CallOrigin::Operator {
+                context.operator_policy = None;
+            }
             context.workspaces = self.workspaces_of_call(&context, session.as_deref()).await;
             context.active_skills =
                 session.as_ref().map_or_else(Vec::new, |session| session.skills.list());

@@ -92,6 +92,7 @@ async fn call_context_arrives_complete() {
         workspaces: Vec::new(),
         active_skills: Vec::new(),
         call_chain: Vec::new(),
+        operator_policy: None,
         reads_files: false,
     };
     // Only the kernel states what an approval covers and which skills are active.
@@ -156,6 +157,7 @@ async fn turn_identifies_agent_to_extensions() {
         workspaces: Vec::new(),
         active_skills: Vec::new(),
         call_chain: Vec::new(),
+        operator_policy: None,
         reads_files: false,
     };
     assert_eq!(seen, expected);

@@ -38,6 +38,7 @@ mod ext;
 mod faults;
 mod fixtures;
 mod graph;
+mod handler_skills;
 mod hostile_instructions;
 mod id_prefixes;
 mod improvement;

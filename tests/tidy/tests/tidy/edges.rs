@@ -165,7 +165,17 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     (
         "skillhost-programs",
-        &["skillhost-control", "skillhost-core", "skillhost-handlers", "skillhost-payload"],
+        &[
+            // Programs call tools through the dispatcher there.
+            "skillhost-agents",
+            "skillhost-control",
+            "skillhost-core",
+            "skillhost-handlers",
+            "skillhost-home",
+            "skillhost-payload",
+            "skillhost-policy",
+            "skillhost-sandbox",
+        ],
     ),
     (
         "skillhost-kernel",

@@ -320,6 +320,9 @@ pub struct CallArgs {
     /// [default: {}]
     #[arg(value_names = ["PROGRAM", "JSON"], num_args = 0..=2)]
     pub(crate) words: Vec<String>,
+    /// Policy for this call, as a JSON file with the keys of `sandbox.handlers`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) policy: Option<PathBuf>,
     /// Print what the program may do and why, without a call
     #[arg(long)]
     pub(crate) explain: bool,
