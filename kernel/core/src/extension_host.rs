@@ -21,7 +21,7 @@ use crate::instance::{Instance, PinnedInstance};
 use crate::limits::KernelLimits;
 use crate::loader::BundledExtension;
 use crate::plugin_loader::PluginLoader;
-use crate::program_tools::ProgramToolSource;
+use crate::program_source::ProgramToolSource;
 use crate::services::{HostServices, StateObserver};
 use crate::state::KernelState;
 use crate::tools::{ListedTools, ToolTable};

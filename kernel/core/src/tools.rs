@@ -13,13 +13,12 @@ use crate::argument_check::{ArgumentCheck, schema_mistake};
 use crate::error::{KernelError, NamedObject};
 use crate::instance::Instance;
 use crate::plugin::Plugin;
-use crate::program_tools::ProgramTools;
 
 /// A table of tool names and their owners.
 #[derive(Clone, Default)]
 pub struct ToolTable {
     entries: BTreeMap<String, ToolEntry>,
-    pub(crate) programs: Arc<ProgramTools>,
+    programs: Arc<ProgramTools>,
 }
 
 /// A tool as listed when its owner was wired.
@@ -262,11 +261,7 @@ impl ToolTable {
 }
 
 impl ToolEntry {
-    pub(crate) fn new(
-        owner: &ExtensionId,
-        builtin: Option<Arc<dyn Plugin>>,
-        spec: ToolSpec,
-    ) -> Self {
+    fn new(owner: &ExtensionId, builtin: Option<Arc<dyn Plugin>>, spec: ToolSpec) -> Self {
         let spec = Arc::new(spec);
         let arguments = Arc::new(ArgumentCheck::new(Arc::clone(&spec)));
         Self { owner: owner.clone(), builtin, spec, arguments, is_program: false }
@@ -280,6 +275,89 @@ impl ToolEntry {
             Some(_) if self.is_program => origin != CallOrigin::Mcp,
             Some(_) => origin == CallOrigin::Agent,
         }
+    }
+}
+
+/// The tools of programs, for one state of the skills.
+#[derive(Default)]
+pub struct ProgramTools {
+    /// The number of the provider's instance and its generation.
+    stamp: Option<(u64, u64)>,
+    entries: BTreeMap<String, ToolEntry>,
+}
+
+impl ProgramTools {
+    /// Creates the tools of a generation. Returns the errors of those that are left out, too.
+    pub fn new(
+        stamp: (u64, u64),
+        owner: &ExtensionId,
+        plugin: &Arc<dyn Plugin>,
+        specs: Vec<ToolSpec>,
+    ) -> (Self, Vec<ToolError>) {
+        let (mut entries, mut problems) = (BTreeMap::new(), Vec::new());
+        for spec in specs {
+            let name = spec.name.clone();
+            if !is_valid_name(&name) {
+                problems.push(ToolError::Name { name, owner: owner.clone() });
+            } else if let Some(problem) = schema_error(&spec) {
+                problems.push(problem);
+            } else {
+                entries.insert(name, ToolEntry::for_program(owner, plugin, spec));
+            }
+        }
+        (Self { stamp: Some(stamp), entries }, problems)
+    }
+
+    /// Returns the number of the provider's instance and its generation.
+    #[must_use]
+    pub fn stamp(&self) -> Option<(u64, u64)> {
+        self.stamp
+    }
+
+    /// Returns whether there is no program.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Finds a program by the name of its tool.
+    pub(crate) fn find(&self, name: &str) -> Option<&ToolEntry> {
+        self.entries.get(name)
+    }
+
+    /// Returns the programs that a caller may know.
+    pub(crate) fn known_to(
+        &self,
+        origin: CallOrigin,
+    ) -> impl Iterator<Item = (&String, &ToolEntry)> {
+        self.entries.iter().filter(move |(_, entry)| entry.is_offered_to(origin))
+    }
+}
+
+impl ToolEntry {
+    /// Creates the tool of a program.
+    pub fn for_program(owner: &ExtensionId, plugin: &Arc<dyn Plugin>, spec: ToolSpec) -> Self {
+        Self { is_program: true, ..Self::new(owner, Some(Arc::clone(plugin)), spec) }
+    }
+}
+
+impl ToolTable {
+    /// Returns the tools of programs.
+    #[must_use]
+    pub fn programs(&self) -> &ProgramTools {
+        &self.programs
+    }
+
+    /// Replaces the tools of programs. They never take or block the name of a tool of an extension,
+    /// which a person installed; those whose name is taken are returned.
+    pub(crate) fn replace_programs(&mut self, programs: &Arc<ProgramTools>) -> Vec<ToolError> {
+        self.programs = Arc::clone(programs);
+        let taken = |(name, entry): (&String, &ToolEntry)| {
+            let other = self.owner(name)?.clone();
+            let (name, owner) = (name.clone(), entry.owner.clone());
+            Some(ToolError::ProgramNameTaken { name, owner, other })
+        };
+        programs.entries.iter().filter_map(taken).collect()
     }
 }
 
@@ -311,11 +389,13 @@ fn alternative_name(name: &str) -> String {
     format!("{stem}_2")
 }
 
-pub(crate) fn is_valid_name(name: &str) -> bool {
+fn is_valid_name(name: &str) -> bool {
     (1..=64).contains(&name.len())
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-.".contains(&b))
 }
 
+#[cfg(test)]
+mod program_tests;
 #[cfg(test)]
 mod tests {
     use serde_json::json;

@@ -53,9 +53,10 @@ pub fn add_program_tools(agents: &AgentRuntime) {
 
 #[async_trait]
 impl ProgramToolSource for SkillProgramSource {
-    async fn refresh(&self, host: &ExtensionHost) {
+    async fn refresh(&self) {
+        let Some(host) = self.0.host.upgrade() else { return };
         let known = host.state().tools.programs().stamp();
-        let Some(provider) = find_skill_provider(host) else {
+        let Some(provider) = find_skill_provider(&host) else {
             if known.is_some() {
                 host.replace_programs(ProgramTools::default());
             }
@@ -82,12 +83,13 @@ impl ProgramToolSource for SkillProgramSource {
         }
     }
 
-    async fn list(&self, host: &ExtensionHost, context: &CallContext) -> Vec<OwnedTool> {
+    async fn list(&self, context: &CallContext) -> Vec<OwnedTool> {
+        let Some(host) = self.0.host.upgrade() else { return Vec::new() };
         // Most homes have no program.
         if host.state().tools.programs().is_empty() {
             return Vec::new();
         }
-        let Some(provider) = find_skill_provider(host) else { return Vec::new() };
+        let Some(provider) = find_skill_provider(&host) else { return Vec::new() };
         let limit = host.limits().context;
         let programs = match list_skill_programs(&provider, context, None, limit).await {
             Ok(programs) => programs,
@@ -119,7 +121,6 @@ impl ProgramToolSource for SkillProgramSource {
 
     async fn find(
         &self,
-        _: &ExtensionHost,
         context: &CallContext,
         name: &str,
     ) -> Result<Option<ToolEntry>, CallError> {
