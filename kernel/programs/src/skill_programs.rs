@@ -42,6 +42,7 @@ pub fn add_program_tools(agents: &AgentRuntime) {
         SupervisionLimits::default(),
         RestartLimits::default(),
     );
+    // Weak, because the agents have the host.
     let tools = Arc::new(agents.downgrade());
     let programs = SkillPrograms {
         host: Arc::downgrade(host),
@@ -55,6 +56,7 @@ pub fn add_program_tools(agents: &AgentRuntime) {
 impl ProgramToolSource for SkillProgramSource {
     async fn refresh(&self) {
         let Some(host) = self.0.host.upgrade() else { return };
+        // The stamp is in the table, so that a table that was replaced is filled again.
         let known = host.state().tools.programs().stamp();
         let Some(provider) = find_skill_provider(&host) else {
             if known.is_some() {
@@ -163,6 +165,7 @@ impl SkillPrograms {
             let limit = host.limits().tool;
             let programs = match list_skill_programs(&provider, context, Some(skill), limit).await {
                 Ok(programs) => programs,
+                // The next reading of the name may fit.
                 Err(error) if error.kind == ErrorKind::NotFound => continue,
                 Err(error) => return Err(error),
             };

@@ -25,6 +25,7 @@ pub(super) fn cmd_skill_call(
         Some(program) => format!("{}/{program}", args.id),
         None => args.id.clone(),
     };
+    // Before a kernel starts: this error does not depend on the skill.
     if let Err(error) = serde_json::from_str::<serde::de::IgnoredAny>(&arguments) {
         return Err(CliError::usage(format!("the arguments are not JSON: {error}")).with_hint(
             format!("write one JSON object: skillhost skill call {tool} '{{\"key\": \"value\"}}'"),

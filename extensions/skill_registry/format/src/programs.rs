@@ -116,6 +116,7 @@ impl DiscoveredPrograms {
 
     /// Adds a program that `tool.json` names.
     fn add_declared(&mut self, path: &str, key: Option<&str>, at: Span, files: &dyn ProgramFiles) {
+        // Both spellings are common in module paths.
         let path = path.strip_prefix("./").unwrap_or(path);
         let is_inside = !path.is_empty()
             && !path.contains('\\')
@@ -161,6 +162,7 @@ impl DiscoveredPrograms {
     }
 
     fn add(&mut self, key: String, path: String, at: Span) {
+        // The key becomes a part of a tool's name, which models' interfaces restrict.
         let is_valid = (1..=MAX_KEY).contains(&key.len())
             && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte));
         if !is_valid {
@@ -175,6 +177,7 @@ impl DiscoveredPrograms {
             let help = "remove one of the files, or list the programs in `programs` of tool.json";
             return self.add_error("programs.ambiguous", at, message, help);
         }
+        // Every program is a tool in each request of an agent.
         if self.programs.len() == PROGRAM_LIMIT {
             let already = self.findings.iter().any(|found| found.message.starts_with("more than"));
             if !already {
@@ -221,6 +224,7 @@ fn resolve_entry(path: &str, files: &dyn ProgramFiles) -> Option<String> {
     if has_extension(path) && files.is_file(path) {
         return Some(path.to_owned());
     }
+    // As module loaders complete a path.
     let completed = EXTENSIONS.iter().map(|extension| format!("{path}{extension}"));
     let indexes = EXTENSIONS.iter().map(|extension| format!("{path}/index{extension}"));
     completed.chain(indexes).find(|candidate| files.is_file(candidate))

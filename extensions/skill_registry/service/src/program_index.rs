@@ -161,6 +161,7 @@ impl ProgramIndex {
     /// Returns the time of the last change of a directory if it can be trusted.
     fn read_stamp(&self, dir: &Path) -> Option<SystemTime> {
         let modified = std::fs::metadata(dir).ok()?.modified().ok()?;
+        // A stamp from the future never becomes trusted, so such a skill is examined every time.
         let age = self.store.now().duration_since(modified).ok()?;
         (age > RACY).then_some(modified)
     }
@@ -205,6 +206,7 @@ impl ProgramIndex {
                 format!("run `{enable}` to enable it"),
             ));
         }
+        // The files may have changed since the last poll.
         let mut state = self.lock();
         self.refresh_skill(&mut state, skill);
         let Some(indexed) = state.skills.get(&skill.cache_key()) else { return Ok(Vec::new()) };

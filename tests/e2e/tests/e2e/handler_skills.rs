@@ -45,7 +45,6 @@ fn tool_names(home: &TestHome, agent: &str) -> Vec<String> {
 fn instructions_are_result_without_program() {
     let home = home().file("sandbox/skills/greet/assets/card.svg", "<svg/>");
     let result = call(&home, &["greet"]);
-    let root = fs::canonicalize(home.path("sandbox/skills/greet")).unwrap();
     assert_eq!(
         result,
         json!({
@@ -53,7 +52,7 @@ fn instructions_are_result_without_program() {
             "description": "Greets people. Use when somebody arrives.",
             "instructions": "Say hello to them.\n",
             "resources": [{ "path": "assets/card.svg", "type": "data" }],
-            "dirPath": root,
+            "dirPath": "[HOME]/sandbox/skills/greet",
         })
     );
     assert_eq!(call(&home, &["tools/greet", "{}"]), result);
@@ -66,10 +65,31 @@ fn calls_name_faults() {
         .file("sandbox/skills/broken/tool.json", "{\n  \"kind\": \"mcp\"\n}\n")
         .file("sandbox/skills/quotes/SKILL.md", QUOTES)
         .file("sandbox/skills/quotes/index.mjs", INDEX);
-    insta::assert_snapshot!(home.skillhost(["skill", "call", "broken"]), @"");
-    insta::assert_snapshot!(home.skillhost(["skill", "call", "quotes", "chart", "{}"]), @"");
-    insta::assert_snapshot!(home.skillhost(["skill", "call", "quoets"]), @"");
-    insta::assert_snapshot!(home.skillhost(["skill", "call", "quotes", "{"]), @"");
+    insta::assert_snapshot!(home.skillhost(["skill", "call", "broken"]), @"
+    exit 2
+    --- stderr
+    error: the programs of `broken` cannot be used: tool.json:2:11: the kind `mcp` is not a skill but a process extension
+    hint: add the server as an extension: a manifest.yaml with its `command`, in a directory of sandbox/extensions
+    ");
+    insta::assert_snapshot!(home.skillhost(["skill", "call", "quotes", "chart", "{}"]), @"
+    exit 3
+    --- stderr
+    error: skill `quotes` has no program `chart`
+    hint: its programs are: index
+    ");
+    insta::assert_snapshot!(home.skillhost(["skill", "call", "quoets"]), @"
+    exit 3
+    --- stderr
+    error: tool `quoets` not found
+    hint: did you mean quotes?
+    hint: see: skillhost tool list
+    ");
+    insta::assert_snapshot!(home.skillhost(["skill", "call", "quotes", "{"]), @r#"
+    exit 2
+    --- stderr
+    error: the arguments are not JSON: EOF while parsing an object at line 1 column 1
+    hint: write one JSON object: skillhost skill call quotes '{"key": "value"}'
+    "#);
 }
 
 #[test]
@@ -78,9 +98,27 @@ fn validate_names_line_and_column() {
         .file("sandbox/skills/quotes/SKILL.md", QUOTES)
         .file("sandbox/skills/quotes/tool.json", "{\n  \"kind\": \"n8n\"\n}\n")
         .file("sandbox/skills/lost/tool.json", "{\"kind\": \"skill\"}\n");
-    insta::assert_snapshot!(
-        home.skillhost(["skill", "validate", "sandbox/skills/quotes", "sandbox/skills/lost"]), @"");
-    insta::assert_snapshot!(home.skillhost(["skill", "show", "quotes"]), @"");
+    let paths = ["sandbox/skills/quotes", "sandbox/skills/lost"];
+    insta::assert_snapshot!(home.skillhost([&["skill", "validate"], &paths[..]].concat()), @r#"
+    exit 1
+    --- stdout
+    error[programs.unsupported]: the kind `n8n` is not supported
+     --> sandbox/skills/quotes/tool.json:2:11
+      |
+    2 |   "kind": "n8n"
+      |           ^^^^^
+      |
+      = help: publish the workflow as an MCP server and add it as an extension
+
+    error[structure.missingSkillMd]: tool.json declares a skill, but there is no SKILL.md
+     --> sandbox/skills/lost
+     = help: write a SKILL.md with `name`, `description` and instructions next to it
+
+    1 skill: invalid; 1 error, 1 problem
+    "#);
+    let shown = home.skillhost(["skill", "show", "quotes"]).success().stdout;
+    let finding = "tool.json:2:11: error[programs.unsupported]: the kind `n8n` is not supported";
+    assert!(shown.contains(finding), "{shown}");
 }
 
 #[test]
@@ -106,7 +144,9 @@ fn agents_are_offered_granted_programs() {
         .manifest("reader", &agent_manifest("reader", "  uses_tools: [skill_registry]\n"));
     let is_offered = |name: &str| tool_names(&home, "reader").iter().any(|it| it == name);
     assert!(!is_offered("quotes") && !is_offered("quotes.chart"));
-    home.skillhost(["skill", "approve-scripts", "quotes", "--yes"]).success();
+    let shown = home.skillhost(["skill", "show", "quotes", "--json"]).success().json();
+    let digest = shown["scripts"]["digest"].as_str().unwrap().trim_start_matches("sha256:");
+    home.skillhost(["skill", "approve-scripts", "quotes", "--yes", "--digest", digest]).success();
     assert!(is_offered("quotes") && is_offered("quotes.chart") && is_offered("quotes.count"));
     // The program's own statement precedes SKILL.md.
     let shown = home.skillhost(["tool", "show", "quotes.chart", "--json"]).success().json();

@@ -125,6 +125,7 @@ impl ParsedToolManifest {
 impl<'a> ManifestReader<'a> {
     fn read(&mut self, skill_id: &str) -> Option<ToolManifest> {
         let text = self.text.strip_prefix('\u{feff}').unwrap_or(self.text);
+        // Checked before parsing, whose cost grows with the text.
         if text.len() > TOOL_JSON_LIMIT {
             self.fail(None, format!("it has more than {TOOL_JSON_LIMIT} bytes"), "shorten it");
             return None;
@@ -145,6 +146,7 @@ impl<'a> ManifestReader<'a> {
         let mut seen: Vec<&str> = Vec::new();
         let mut has_kind = false;
         for (name, raw) in &fields {
+            // Parsers disagree about which of two fields counts.
             if seen.contains(&&**name) {
                 self.fail(Some(raw), format!("`{}` is repeated", excerpt(name)), "remove one");
                 continue;
