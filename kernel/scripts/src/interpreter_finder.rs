@@ -325,9 +325,10 @@ mod tests {
 
     #[test]
     fn python_is_its_real_file() {
-        let Ok(python) = finder().find("scripts/a.py", b"", false) else {
-            return eprintln!("skipped: no python3 on this machine");
-        };
+        if test_support::find_interpreter("python3").is_none() {
+            return;
+        }
+        let python = finder().find("scripts/a.py", b"", false).unwrap();
         assert_eq!(python.arguments, ["-B"]);
         assert_eq!(fs::canonicalize(&python.program).unwrap(), python.program);
         let head = fs::read(&python.program).unwrap();
