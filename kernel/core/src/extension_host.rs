@@ -12,7 +12,7 @@ use skillhost_home::{
     DiscoveredManifest, Home, Installation, SecretStore, Settings, suggest_similar,
 };
 use skillhost_manifest::ExtensionId;
-use skillhost_payload::{CallContext, CallError, ExtensionInit, ToolSpec};
+use skillhost_payload::{CallContext, CallError, CallOrigin, ExtensionInit, ToolSpec};
 use tokio::sync::MutexGuard;
 
 use crate::error::{KernelError, NamedObject};
@@ -288,7 +288,15 @@ impl ExtensionHost {
                 OwnedTool { extension: entry.owner.clone(), spec }
             }));
             // A tool of an extension precedes a program of its name.
-            let programs = self.list_programs(context).await.into_iter().filter(|tool| {
+            let programs = match self.program_source.get() {
+                // Clients of the MCP server are never offered code of skills.
+                Some(source) if context.origin != CallOrigin::Mcp => {
+                    source.refresh().await;
+                    source.list(context).await
+                }
+                _ => Vec::new(),
+            };
+            let programs = programs.into_iter().filter(|tool| {
                 wanted(&tool.extension, &tool.spec.name)
                     && state.tools.owner(&tool.spec.name).is_none()
             });

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
-use skillhost_control::OwnedTool;
 use skillhost_payload::{CallContext, CallError, CallOrigin};
 
 use crate::extension_host::ExtensionHost;
@@ -32,6 +31,7 @@ impl ExtensionHost {
     /// the next refresh repeats it.
     pub fn replace_programs(&self, programs: ProgramTools) -> Vec<ToolError> {
         let (programs, mut shadowed) = (Arc::new(programs), Vec::new());
+        // The closure may run again after a concurrent change; the last run counts.
         self.state.rcu(|state| {
             let mut next = KernelState::clone(state);
             shadowed = next.tools.replace_programs(&programs);
@@ -51,22 +51,12 @@ impl ExtensionHost {
     ) -> BoxFuture<'a, Result<Option<ToolEntry>, CallError>> {
         Box::pin(async move {
             match self.program_source.get() {
+                // To clients of the MCP server, programs do not exist.
                 Some(source) if context.origin != CallOrigin::Mcp => {
                     source.find(context, name).await
                 }
                 _ => Ok(None),
             }
         })
-    }
-
-    /// Lists the programs that a caller is offered.
-    pub(crate) async fn list_programs(&self, context: &CallContext) -> Vec<OwnedTool> {
-        match self.program_source.get() {
-            Some(source) if context.origin != CallOrigin::Mcp => {
-                source.refresh().await;
-                source.list(context).await
-            }
-            _ => Vec::new(),
-        }
     }
 }

@@ -8,6 +8,7 @@ const SKILL_MD: &str = "SKILL.md";
 
 /// Returns a skill as its callers see it.
 fn describe_skill(tree: &SkillTree, program: &SkillProgram) -> ProgramSkill {
+    // The instructions are in the result; the document lists the other files.
     let others = tree.files.iter().filter(|file| !file.path.eq_ignore_ascii_case(SKILL_MD));
     ProgramSkill {
         name: tree.name.clone(),
@@ -25,6 +26,7 @@ pub(crate) fn instruction_result(
 ) -> Result<ToolOutput, CallError> {
     let text = serde_json::to_string(&describe_skill(tree, program))
         .map_err(|error| CallError::protocol_error(&error))?;
+    // Text and value are the same, because a client may pass only one of them to its model.
     let structured = serde_json::value::RawValue::from_string(text.clone())
         .map_err(|error| CallError::protocol_error(&error))?;
     let (is_error, skill, skills_change) = (false, None, None);

@@ -26,6 +26,7 @@ impl SkillPrograms {
         context: &CallContext,
         tool: &str,
     ) -> Result<(SkillTree, SkillProgram), CallError> {
+        // Requested for each call: the table may be older than the skill.
         let (host, provider) = self.provider()?;
         let program = self.find_program(context, tool).await?.ok_or_else(|| {
             CallError::new(ErrorKind::NotFound, format!("the program `{tool}` was removed"))
@@ -57,6 +58,7 @@ impl Plugin for SkillPrograms {
             );
         }
         let (tree, program) = self.find(context, name).await?;
+        // Instructions are text that the caller may read anyway, so they need no approval.
         if program.entry.is_none() {
             let plan = Box::new(InstructionPlan { tree, program });
             return Ok(PreparedCall { plan: Some(plan), ..PreparedCall::default() });

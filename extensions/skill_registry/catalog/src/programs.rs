@@ -83,6 +83,7 @@ struct DirectoryFiles<'d> {
 impl<'d> DirectoryFiles<'d> {
     fn list(dir: &'d Dir) -> io::Result<Self> {
         let mut names = Vec::new();
+        // A directory with more entries exceeds the limits of a skill with programs.
         for entry in dir.entries()?.take(MAX_ENTRIES) {
             let entry = entry?;
             let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
@@ -91,6 +92,7 @@ impl<'d> DirectoryFiles<'d> {
                 names.push(name);
             }
         }
+        // The order of the disk varies, and the first program may be the default one.
         names.sort_unstable();
         Ok(Self { dir, names })
     }

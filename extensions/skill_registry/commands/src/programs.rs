@@ -17,6 +17,7 @@ pub(super) fn lines(skill: &Skill, found: &DiscoveredPrograms) -> Vec<(&'static 
     for program in &found.programs {
         lines.push(("program", format!("{}  {}", tool_name(skill, program), program.path)));
     }
+    // An author who expects a program finds the reason here.
     for (path, reason) in &found.left_out {
         lines.push(("no program", format!("{path}: {reason}")));
     }

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 use skill_catalog::{Audience, Snapshot, Store};
+use skill_format::TOOL_JSON;
 use skill_service::skill_tree;
 use skillhost_home::ScriptGrants;
 use skillhost_payload::SkillTree;
@@ -44,6 +45,15 @@ impl ScriptApproval {
     }
 }
 
+/// Returns whether a skill has files that a grant lets agents run: scripts or programs.
 fn has_scripts(tree: &SkillTree) -> bool {
-    tree.files.iter().any(|file| file.executable || file.path.starts_with("scripts/"))
+    // A `tool.json` may name files of any directory as programs.
+    let is_program = |path: &str| {
+        path == TOOL_JSON
+            || !path.contains('/')
+                && [".js", ".mjs", ".cjs", ".py"].iter().any(|extension| path.ends_with(extension))
+    };
+    tree.files
+        .iter()
+        .any(|file| file.executable || file.path.starts_with("scripts/") || is_program(&file.path))
 }

@@ -187,6 +187,7 @@ impl AgentRuntime {
             found.entry.arguments.check(arguments)?;
             let name = &found.entry.spec.name;
             let prepared = self.prepare_call(&found, &context, name, arguments).await?;
+            // An operator's tool of an extension has no preview of its own.
             let nothing = || format!("`{name}` runs nothing that needs a permission");
             Ok(ToolOutput {
                 text: prepared.details.unwrap_or_else(nothing),

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use serde_json::json;
-use skillhost_payload::{ApprovalPolicy, ToolAudience, ToolOutput};
+use skillhost_payload::{ApprovalPolicy, CallContext, ToolAudience, ToolOutput};
 
 use super::*;
 use crate::plugin::PreparedCall;

@@ -44,6 +44,7 @@ impl SidecarReport {
     fn check_programs(dir: &Path, id: &str, rules: &RuleSet) -> Option<Self> {
         // A directory that cannot be listed has a finding of its own.
         let SkillProgramFiles { tool_json, found } = SkillProgramFiles::find(dir, id).ok()?;
+        // The levels of the profile replace those of discovery.
         let findings = rules.check_programs(&found.findings);
         Self::new(dir, TOOL_JSON, tool_json.unwrap_or_default(), findings)
     }

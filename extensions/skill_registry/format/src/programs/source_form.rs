@@ -24,6 +24,7 @@ fn defines_in_python(line: &str) -> bool {
             NAMES.contains(&bound.rsplit(' ').next().unwrap_or(bound))
         });
     }
+    // Only at the start of a line: methods are indented.
     let rest = ["async def ", "def ", "class "]
         .iter()
         .find_map(|keyword| line.strip_prefix(keyword))
