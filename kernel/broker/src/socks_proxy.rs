@@ -58,6 +58,7 @@ async fn read_request(stream: &mut TcpStream) -> io::Result<Result<(String, u16)
     let [_, count] = read_bytes::<2>(stream).await?;
     let mut methods = vec![0; count.into()];
     stream.read_exact(&mut methods).await?;
+    // Only the program itself reaches this socket, so a password would prove nothing.
     if !methods.contains(&NO_AUTHENTICATION) {
         stream.write_all(&[VERSION, NO_METHOD]).await?;
         return Err(invalid());
@@ -74,6 +75,7 @@ async fn read_request(stream: &mut TcpStream) -> io::Result<Result<(String, u16)
             let [length] = read_bytes::<1>(stream).await?;
             let mut name = vec![0; length.into()];
             stream.read_exact(&mut name).await?;
+            // The name is resolved here and not by the program, so that its address can be checked.
             match String::from_utf8(name) {
                 Ok(name) => name,
                 Err(_) => return Ok(Err(ADDRESS_UNKNOWN)),
@@ -82,6 +84,8 @@ async fn read_request(stream: &mut TcpStream) -> io::Result<Result<(String, u16)
         _ => return Ok(Err(ADDRESS_UNKNOWN)),
     };
     let port = u16::from_be_bytes(read_bytes::<2>(stream).await?);
+    // The whole request was read before it is refused, so that the client reads the answer and not
+    // the end of a connection with unread bytes.
     Ok(if command == CONNECT { Ok((host, port)) } else { Err(COMMAND_UNKNOWN) })
 }
 

@@ -140,8 +140,10 @@ impl ProgramSupervisor {
         }
         let step = format!("program {}", key.tool);
         let is_nested = context.call_chain.contains(&step);
+        // Before the call, so that every tool that the program calls in turn counts one deeper.
         context.call_chain.push(step);
         let deadline = Instant::now() + limit;
+        // The start of a process and the wait for a permit are within the limit of the call.
         let calling = async {
             let (program, permit) = self.ensure_running(key, spec, deadline).await?;
             let skill = Arc::clone(&program.skill);
@@ -182,6 +184,7 @@ impl ProgramSupervisor {
     pub fn end_thread(&self, thread: &str) {
         let mut slots = lock(&self.shared.slots);
         slots.retain(|key, slot| {
+            // Retired and not killed: a call that is open has its result.
             let ends = key.thread == thread;
             if ends {
                 slot.retire();

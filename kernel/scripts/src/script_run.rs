@@ -31,6 +31,7 @@ impl ScriptPlan {
     /// disk or the launcher fails. A script that fails or reaches a limit has a result.
     pub async fn run(self) -> Result<ScriptResult, CallError> {
         let root = self.work.root.clone();
+        // The work directory is shared with file tools, so only a comparison tells the files of this run.
         let before = read_snapshot(&root).await?;
         let mut policy = self.composed.policy.clone();
         if let Some(deadline) = self.deadline_seconds {
@@ -46,6 +47,7 @@ impl ScriptPlan {
             channel: None,
             levels: LevelSelection::default(),
         };
+        // Not the time of the launcher's report: a caller waits for the set-up, too.
         let start = Instant::now();
         let exit = self.launcher.run(spec).await.map_err(to_call_error)?;
         let time = start.elapsed();
