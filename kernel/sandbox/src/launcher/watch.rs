@@ -27,6 +27,10 @@ const CHECK_SHARE: u32 = 4;
 /// The longest interval of checks, however slow they are.
 const MAX_CHECK_INTERVAL: Duration = Duration::from_millis(80);
 
+/// The longest interval of checks of a run without a time limit in which nothing has changed. Limits
+/// still take effect within 250 ms.
+const QUIET_CHECK_INTERVAL: Duration = Duration::from_millis(160);
+
 /// The time of one step of the measurement of disk usage, and of one near the limit.
 const DISK_STEP: Duration = Duration::from_millis(4);
 const LONG_DISK_STEP: Duration = Duration::from_millis(60);
@@ -42,6 +46,10 @@ pub(super) struct RunWatch<'a> {
     available: u64,
     page: u64,
     peak: u64,
+    /// The tasks and the resident bytes at the last check.
+    measured: (u64, u64),
+    /// Whether the last check has measured the same as the one before.
+    is_quiet: bool,
 }
 
 impl<'a> RunWatch<'a> {
@@ -55,6 +63,8 @@ impl<'a> RunWatch<'a> {
             available: available_memory(),
             page: rustix::param::page_size() as u64,
             peak: 0,
+            measured: (0, 0),
+            is_quiet: false,
         }
     }
 
@@ -166,7 +176,9 @@ impl<'a> RunWatch<'a> {
             if let Some(cause) = self.check_limits(program) {
                 return Some(cause);
             }
-            pause = (start.elapsed() * CHECK_SHARE).clamp(CHECK_INTERVAL, MAX_CHECK_INTERVAL);
+            // A process extension waits for calls most of its life, for days.
+            let is_idle = self.limits.seconds.is_none() && self.is_quiet && !self.is_disk_filling;
+            pause = next_pause(pause, start.elapsed(), is_idle);
         }
     }
 
@@ -188,6 +200,8 @@ impl<'a> RunWatch<'a> {
         let memory = self.limits.memory_mib.saturating_mul(1 << 20);
         let resident = tree.resident_bytes(self.page);
         self.peak = self.peak.max(resident);
+        let measured = (tree.tasks, resident);
+        self.is_quiet = measured == std::mem::replace(&mut self.measured, measured);
         // Pages that processes share count for each of them, so that the sum may be too high.
         if resident > memory && tree.proportional_bytes() > memory {
             return Some(EndCause::Memory);
@@ -220,5 +234,32 @@ impl<'a> RunWatch<'a> {
             libc::SIGXFSZ => Some(EndCause::Disk),
             _ => None,
         }
+    }
+}
+
+/// Returns the time until the next check, given the time that the last one took.
+fn next_pause(last: Duration, took: Duration, is_idle: bool) -> Duration {
+    let usual = (took * CHECK_SHARE).clamp(CHECK_INTERVAL, MAX_CHECK_INTERVAL);
+    match is_idle {
+        true => (last * 2).clamp(usual, QUIET_CHECK_INTERVAL),
+        false => usual,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn idle_run_is_checked_less_often_until_it_works() {
+        let took = Duration::from_millis(1);
+        let mut pause = next_pause(Duration::ZERO, took, false);
+        assert_eq!(pause, CHECK_INTERVAL);
+        for _ in 0..5 {
+            pause = next_pause(pause, took, true);
+        }
+        assert_eq!(pause, QUIET_CHECK_INTERVAL);
+        assert_eq!(next_pause(pause, took, false), CHECK_INTERVAL);
+        assert_eq!(next_pause(pause, Duration::from_secs(1), false), MAX_CHECK_INTERVAL);
     }
 }
