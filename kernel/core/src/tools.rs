@@ -302,6 +302,7 @@ impl ProgramTools {
             } else if let Some(problem) = schema_error(&spec) {
                 problems.push(problem);
             } else {
+                // The names of one provider are unique: ids of skills, and keys within each.
                 entries.insert(name, ToolEntry::for_program(owner, plugin, spec));
             }
         }

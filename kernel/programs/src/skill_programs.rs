@@ -102,6 +102,7 @@ impl ProgramToolSource for SkillProgramSource {
         };
         let mut listed = Vec::new();
         for program in programs {
+            // Only a program with a file runs code to describe itself.
             let described = match program.entry {
                 Some(_) => self.0.describe_granted(&provider, context, &program).await,
                 None => Ok(Some(ProgramMetadata::default())),

@@ -21,6 +21,7 @@ pub(super) fn cmd_skill_call(
 ) -> CommandResult {
     let (program, arguments) = split_words(&args.words);
     let arguments = text_or_stdin(arguments)?;
+    // The kernel resolves the path, so that the default program may be named by its key.
     let tool = match program {
         Some(program) => format!("{}/{program}", args.id),
         None => args.id.clone(),

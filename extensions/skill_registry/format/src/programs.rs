@@ -80,6 +80,7 @@ impl DiscoveredPrograms {
                 return found;
             }
         }
+        // Taken out, because the methods below change the rest.
         let manifest = found.manifest.take();
         match &manifest {
             Some(manifest) if !manifest.enabled => {}

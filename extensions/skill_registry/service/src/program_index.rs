@@ -151,6 +151,7 @@ impl ProgramIndex {
         .then(|| PackageTree::read(&dir).ok())
         .flatten()
         .map(|tree| package_digest(&tree.files));
+        // A faulty `tool.json` is watched too, because a correction makes programs of it.
         let has_manifest = listing.files.iter().any(|file| file.path == TOOL_JSON);
         let is_watched = has_manifest || !found.programs.is_empty() || !found.left_out.is_empty();
         // Without stamps the files are examined again by the next refresh.
@@ -173,6 +174,7 @@ impl ProgramIndex {
         self.refresh_state(&snapshot, &mut state);
         let mut programs = Vec::new();
         for skill in snapshot.visible(audience) {
+            // Operators see skills that are off, but no caller is offered them.
             if snapshot.state(skill) == SkillState::Off {
                 continue;
             }

@@ -71,8 +71,7 @@ fn programs_are_offered_to_agents_and_operators() {
     let (tools, problems) = programs(&["quotes", "a b"]);
     assert_eq!(problems.len(), 1);
     assert_eq!(tools.stamp(), Some((1, 2)));
-    let mut table = ToolTable::default();
-    table.programs = Arc::new(tools);
+    let table = ToolTable { programs: Arc::new(tools), ..ToolTable::default() };
     for (origin, is_offered) in
         [(CallOrigin::Agent, true), (CallOrigin::Operator, true), (CallOrigin::Mcp, false)]
     {
