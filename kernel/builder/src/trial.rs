@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -66,7 +67,12 @@ pub(crate) async fn run_trial(
     let home = without_links(&home);
     if let Some(process) = process {
         let settings = home.join("skillhost.yaml");
-        write_atomically(&settings, process.settings.as_bytes())
+        let (path, text) = (settings.clone(), process.settings.clone());
+        // The write is synchronized, so no worker of the runtime may wait for it.
+        let write = move || write_atomically(&path, text.as_bytes());
+        let written = tokio::task::spawn_blocking(write).await;
+        written
+            .unwrap_or_else(|error| Err(io::Error::other(error)))
             .map_err(BuildError::io(&settings))?;
     }
     let tried = run_probe(program, &home, manifest, process, (memory, containment)).await;

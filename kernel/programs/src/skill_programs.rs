@@ -170,6 +170,10 @@ impl SkillPrograms {
                 Err(error) if error.kind == ErrorKind::NotFound => continue,
                 Err(error) => return Err(error),
             };
+            // A provider that knows nothing of programs answers so for any name.
+            if programs.is_empty() {
+                continue;
+            }
             let keys: Vec<_> = programs.iter().map(|program| program.key.clone()).collect();
             let found = programs.into_iter().find(|program| match key {
                 None => program.tool_name == skill,

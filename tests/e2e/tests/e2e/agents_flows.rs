@@ -77,7 +77,7 @@ fn active_skill_survives_compaction() {
         Step::text("Nothing goes wrong."),
     ]);
     let home = agents_home(&mock);
-    let window = "  known: {mock/test-model: {context_window: 13700}}\n";
+    let window = "  known: {mock/test-model: {context_window: 14400}}\n";
     home.write("skillhost.yaml", mock.settings(Wire::Openai) + window);
     ask_agent(&home, "worker", "Read the skill").success();
     let thread = last_thread(&home);

@@ -192,6 +192,7 @@ fn show_prints_skill_details() {
     description  Brews tea. Use when thirsty.
     location     [HOME]/sandbox/skills/brew/SKILL.md
     source       sandbox (trusted)
+    scripts      not approved, digest of all files sha256:7ed4bad7b447616f20c2cd68d2d2f25a9c874c9e4ebb7c038028a9658bcabaf6
     digest       sha256 e7a9e7a9e9ecc3ce07e821a98b047c2918989746dc0aa1e94442ebf901eb8420
     tokens       approx. 2
     tags         kitchen, hot

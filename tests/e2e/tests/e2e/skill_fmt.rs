@@ -188,6 +188,8 @@ fn new_skill_overwrites_no_skill() {
     hint: full: every field of the specification, and a reference
     hint: script: instructions around a script
     hint: reference: answers out of references
+    hint: handler: a tool in JavaScript
+    hint: handler-python: a tool in Python
     ");
 }
 

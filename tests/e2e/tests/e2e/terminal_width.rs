@@ -278,6 +278,8 @@ fn config_fits_terminal() {
       VALUE \"script/demo\"  SOURCE default
     processes.memory_limit_mib
       VALUE 1024  SOURCE default
+    sandbox.unsandboxed
+      VALUE []  SOURCE default
     supervisor.crashes
       VALUE 5  SOURCE default
     supervisor.delay_ms
@@ -331,6 +333,8 @@ fn config_fits_terminal() {
       VALUE \"script/demo\"  SOURCE default
     processes.memory_limit_mib
       VALUE 1024  SOURCE default
+    sandbox.unsandboxed
+      VALUE []  SOURCE default
     supervisor.crashes
       VALUE 5  SOURCE default
     supervisor.delay_ms
@@ -384,6 +388,8 @@ fn config_fits_terminal() {
       VALUE \"script/demo\"  SOURCE default
     processes.memory_limit_mib
       VALUE 1024  SOURCE default
+    sandbox.unsandboxed
+      VALUE []  SOURCE default
     supervisor.crashes
       VALUE 5  SOURCE default
     supervisor.delay_ms
@@ -419,6 +425,7 @@ fn config_fits_terminal() {
     mcp.review                                   \"off\"                                default
     models.default                               \"script/demo\"                        default
     processes.memory_limit_mib                   1024                                 default
+    sandbox.unsandboxed                          []                                   default
     supervisor.crashes                           5                                    default
     supervisor.delay_ms                          1000                                 default
     supervisor.silence_ms                        30000                                default
@@ -447,6 +454,7 @@ fn config_fits_terminal() {
     mcp.review                                   \"off\"                                                                  default
     models.default                               \"script/demo\"                                                          default
     processes.memory_limit_mib                   1024                                                                   default
+    sandbox.unsandboxed                          []                                                                     default
     supervisor.crashes                           5                                                                      default
     supervisor.delay_ms                          1000                                                                   default
     supervisor.silence_ms                        30000                                                                  default

@@ -21,6 +21,9 @@ fn operator_sees_every_tool() {
     propose_skill_update skill_registry Proposes a better text for a file of a skill, or a new skill, to the person who maintains them. Use it when following a skill showed that it is wrong, outdated or lacks something. It never changes the skill: a person reviews the proposal later, so go on with the skill as it is. Read the file first, then give either `diff` (a unified diff against exactly its current text; for small edits) or `new_content` (the whole new text). For a new skill give a new `skill_id` and a whole SKILL.md with its frontmatter.
     read_skill           skill_registry Loads the full instructions of a skill. Use it before a task that a skill of the catalog covers, and follow them.
     read_skill_resource  skill_registry Reads a file of a skill: a template, reference or script that its instructions name.
+    skills.load          skill_registry Loads skills by their names in the catalog. You must load a skill before you use its instructions, files or scripts. From your next message on, the instructions of the loaded skills are in <active_skills>; if they conflict, the later one applies. The mode replace (the default) unloads the others, add keeps them.
+    skills.read          skill_registry Reads a file of a loaded skill (a reference, a template, an asset) by its path in the skill; of the skill loaded last if `skill` is not given. Binary files are base64. Continue a long file at next_offset.
+    skills.unload        skill_registry Unloads skills that are no longer needed: those of `names`, or `all`. Their instructions no longer apply.
     ");
     let listed = home.skillhost(["tool", "list", "--json"]).success().json();
     let names: Vec<_> =
@@ -32,6 +35,9 @@ fn operator_sees_every_tool() {
         "propose_skill_update",
         "read_skill",
         "read_skill_resource",
+        "skills.load",
+        "skills.read",
+        "skills.unload",
     ];
     assert_eq!(names, all);
     assert_eq!(listed["failed"], json!([]));
@@ -54,7 +60,15 @@ fn agent_sees_only_its_tools() {
         let tools = listed["tools"].as_array().unwrap().clone();
         tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
-    let registry = ["list_skills", "propose_skill_update", "read_skill", "read_skill_resource"];
+    let registry = [
+        "list_skills",
+        "propose_skill_update",
+        "read_skill",
+        "read_skill_resource",
+        "skills.load",
+        "skills.read",
+        "skills.unload",
+    ];
     assert_eq!(names("reader"), registry);
     assert_eq!(names("idle"), Vec::<String>::new());
     let listed = home.skillhost(["tool", "list", "--json", "--agent", "reader"]).success().json();
@@ -112,7 +126,8 @@ fn call_prints_text_or_json() {
           "agent_id": "",
           "catalog": "all",
           "deadline_ms": 60000,
-          "origin": "operator"
+          "origin": "operator",
+          "reads_files": true
         },
         "text": "hi"
       },

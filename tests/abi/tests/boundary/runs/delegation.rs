@@ -172,8 +172,8 @@ async fn delegation_depth_is_limited_to_four() {
         failure(
             "1",
             "delegate_task",
-            "`five` failed: task was already delegated 4 times\nhint: do it yourself, or reply with \
-             the results so far"
+            "`five` failed: calls of programs and delegations are 4 levels deep, the limit\nhint: do it \
+             yourself, or reply with the results so far"
         )
     );
     assert_eq!(stage.last(), answer("1", "delegate_task", "one"));
