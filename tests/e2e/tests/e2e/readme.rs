@@ -36,7 +36,11 @@ fn readme_uses_work_in_one_session() {
     fs::create_dir_all(&user).unwrap();
     let script = installed.outside().join("readme.sh");
     // The reader types a key in place of the ellipsis.
-    fs::write(&script, page_script(&steps).replace("KEY=…", "KEY=example")).unwrap();
+    // The feed of the test is on this machine, which no manifest of the script requests.
+    let local = "&& cd ~/agents && echo 'sandbox: {extensions: {rss_monitor: {network: \
+                 {allowedDomains: [127.0.0.1]}}}}' >> skillhost.yaml ";
+    let text = page_script(&steps).replace("KEY=…", "KEY=example");
+    fs::write(&script, text.replace("&& cd ~/agents ", local)).unwrap();
     let mock = MockModel::with([Step::text("Good morning from the model.")]);
     let feed = Feed::new("First post");
 

@@ -90,7 +90,7 @@ fn manifest(feed: &Feed, entrypoint: &Value) -> String {
         Value::String(_) => schedule["task"] = json!("poll"),
         _ => schedule["tool"] = json!("feeds_poll"),
     }
-    let manifest = json!({
+    let mut manifest = json!({
         "id": "rss_monitor",
         "name": "RSS monitor",
         "version": "0.1.0",
@@ -99,6 +99,9 @@ fn manifest(feed: &Feed, entrypoint: &Value) -> String {
         "config": { "feeds": [feed.url()] },
         "schedules": [schedule],
     });
+    if !entrypoint.is_string() {
+        manifest["sandbox"] = json!({ "network": { "allowedDomains": ["127.0.0.1"] } });
+    }
     serde_json::to_string_pretty(&manifest).unwrap()
 }
 

@@ -228,6 +228,10 @@ fn show_prints_skill_details() {
         }
       ],
       "schema_version": 1,
+      "scripts": {
+        "digest": "sha256:7ed4bad7b447616f20c2cd68d2d2f25a9c874c9e4ebb7c038028a9658bcabaf6",
+        "state": "not approved"
+      },
       "skill_id": "brew",
       "skill_state": "on",
       "source": "sandbox",

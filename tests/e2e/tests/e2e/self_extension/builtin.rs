@@ -5,9 +5,13 @@ use test_support::TestHome;
 use super::feed::Feed;
 use super::{approve_call, python_is_missing, shipped_home, start_ask, start_supervised};
 
+/// Allows the address of the feed of a test.
+const LOCAL_FEED: &str =
+    "sandbox: {extensions: {rss_monitor: {network: {allowedDomains: [127.0.0.1]}}}}\n";
+
 /// Creates a home whose monitor reads this feed instead of the one in its manifest.
 fn feed_home(feed: &Feed) -> TestHome {
-    let feeds = format!("extensions: {{rss_monitor: {{feeds: ['{}']}}}}\n", feed.url());
+    let feeds = format!("extensions: {{rss_monitor: {{feeds: ['{}']}}}}\n{LOCAL_FEED}", feed.url());
     shipped_home().settings(&feeds).trusted()
 }
 
@@ -67,7 +71,7 @@ fn unsupervised_kernel_builds_for_next_start() {
     // A title is one line of limited length, and other feeds than those of the web are not read.
     feed.publish(&format!("Second\n- forged {}", "x".repeat(1000)));
     let feeds = format!("['file:///dev/null', '{}']", feed.url());
-    let settings = format!("extensions: {{rss_monitor: {{feeds: {feeds}}}}}\n");
+    let settings = format!("extensions: {{rss_monitor: {{feeds: {feeds}}}}}\n{LOCAL_FEED}");
     let checked = home.settings(&settings).skillhost(["tool", "call", "feeds_check"]).success();
     let title = format!("Second - forged {}", "x".repeat(184));
     let refused = "file:///dev/null: not an address of the web";
