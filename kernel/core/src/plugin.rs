@@ -8,6 +8,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures::future::BoxFuture;
 use skillhost_control::LoadTimings;
+use skillhost_home::GrantStatus;
 use skillhost_payload::{BuildInfo, CallContext, CallError, ErrorKind, ToolOutput, ToolSpec};
 use skillhost_sandbox::IsolationReport;
 
@@ -153,6 +154,17 @@ pub enum CallGrant {
     Required,
     /// None is required: the operator granted this call before.
     Given,
+}
+
+impl From<&GrantStatus> for CallGrant {
+    /// Returns what a run of code of a skill requires. `allowed-tools` is the skill's own statement, so
+    /// it does not approve the skill's code.
+    fn from(status: &GrantStatus) -> Self {
+        match status {
+            GrantStatus::Granted => Self::Given,
+            _ => Self::Required,
+        }
+    }
 }
 
 /// A tool call as prepared before its approval.

@@ -11,6 +11,7 @@ use schemars::generate::SchemaSettings;
 use schemars::transform::{RecursiveTransform, Transform};
 use schemars::{JsonSchema, Schema};
 use serde_json::{Map, Value, json};
+use skillhost_policy::Guarantee;
 
 use crate::rules;
 
@@ -154,7 +155,7 @@ struct SandboxSchema {
     #[schemars(extend("default" = "landlock"))]
     minimum: Option<SandboxLevelSchema>,
     /// The guarantees that the level must have on the machine, besides the default ones.
-    require: Option<Vec<SandboxGuaranteeSchema>>,
+    require: Option<Vec<Guarantee>>,
 }
 
 #[derive(JsonSchema)]
@@ -219,24 +220,6 @@ struct SandboxLimitsSchema {
 enum SandboxLevelSchema {
     Landlock,
     Namespaces,
-}
-
-#[derive(JsonSchema)]
-#[schemars(rename_all = "snake_case")]
-enum SandboxGuaranteeSchema {
-    Files,
-    Secrets,
-    Network,
-    Domains,
-    DenyInside,
-    Tree,
-    Signals,
-    Modes,
-    Names,
-    Private,
-    Memory,
-    Tasks,
-    ControlGroup,
 }
 
 #[derive(JsonSchema)]

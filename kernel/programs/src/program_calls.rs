@@ -1,9 +1,8 @@
 //! The calls of the programs of skills.
 
 use async_trait::async_trait;
-use skillhost_core::{CallGrant, Plugin, PreparedCall, get_skill_tree};
+use skillhost_core::{Plugin, PreparedCall, get_skill_tree};
 use skillhost_handlers::ProgramPlan;
-use skillhost_home::GrantStatus;
 use skillhost_payload::{
     CallContext, CallError, CallOrigin, ErrorKind, OperatorCommand, SkillProgram, SkillTree,
     ToolOutput, ToolSpec,
@@ -68,11 +67,7 @@ impl Plugin for SkillPrograms {
         Ok(PreparedCall {
             details: Some(plan.describe()),
             scope: Some(plan.scope()),
-            grant: match plan.status() {
-                GrantStatus::Granted => CallGrant::Given,
-                // `allowed-tools` is the skill's own statement; it does not approve its programs.
-                _ => CallGrant::Required,
-            },
+            grant: plan.status().into(),
             plan: Some(Box::new(plan)),
             ..PreparedCall::default()
         })

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use serde::Deserialize;
 use serde_json::json;
 use skillhost_core::{
-    CallGrant, ExtensionHost, PinnedInstance, Plugin, PreparedCall, ToolTable, get_skill_tree,
+    ExtensionHost, PinnedInstance, Plugin, PreparedCall, ToolTable, get_skill_tree,
 };
 use skillhost_home::{GrantStatus, KERNEL_OWNER, load_operator_policy};
 use skillhost_manifest::ExtensionId;
@@ -218,11 +218,7 @@ impl Plugin for ScriptTool {
         Ok(PreparedCall {
             details: Some(details),
             scope: Some(scope),
-            grant: match status {
-                GrantStatus::Granted => CallGrant::Given,
-                // `allowed-tools` is the skill's own statement; it does not approve its scripts.
-                _ => CallGrant::Required,
-            },
+            grant: (&status).into(),
             plan: Some(Box::new(plan)),
             ..PreparedCall::default()
         })

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anstyle::{AnsiColor, Style};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
+use skillhost_payload::ToolOutput;
 
 use crate::error::CliError;
 use crate::exit;
@@ -193,6 +194,25 @@ impl Output {
             None => ignore_broken_pipe(writeln!(StandardOutput, "{text}"))?,
         }
         Ok(())
+    }
+
+    /// Prints the result of a tool, and returns the exit code: a failure of the tool is a finding.
+    pub fn print_tool_output(self, tool: &str, output: &ToolOutput) -> CommandResult {
+        if self.json {
+            let structured: Value = match &output.structured {
+                Some(raw) => serde_json::from_str(raw.get()).map_err(io::Error::from)?,
+                None => Value::Null,
+            };
+            self.print_json(&json!({
+                "tool": tool,
+                "is_error": output.is_error,
+                "text": output.text,
+                "structured": structured,
+            }))?;
+        } else {
+            self.print_text(&output.text)?;
+        }
+        Ok(if output.is_error { exit::FINDINGS } else { exit::OK })
     }
 
     /// Prints rows under a header in aligned columns that fit the terminal. A note names the columns

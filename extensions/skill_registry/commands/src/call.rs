@@ -2,11 +2,10 @@
 
 use std::path::Path;
 
-use serde_json::{Value, json};
 use skillhost_control::ControlRequest;
 use skillhost_files::{LinkPolicy, read_limited};
 use skillhost_payload::{CallContext, CallOrigin};
-use skillhost_terminal::{CliContext, CliError, CommandResult, exit, text_or_stdin};
+use skillhost_terminal::{CliContext, CliError, CommandResult, text_or_stdin};
 
 use crate::arguments::CallArgs;
 use crate::doctor::ToolRequests;
@@ -44,21 +43,7 @@ pub(super) fn cmd_skill_call(
         true => ControlRequest::ExplainCall { context, tool: tool.clone(), arguments },
         false => ControlRequest::Invoke { context, tool: tool.clone(), arguments },
     })?;
-    if session.output.json {
-        let structured: Value = match &reply.structured {
-            Some(raw) => serde_json::from_str(raw.get()).map_err(std::io::Error::from)?,
-            None => Value::Null,
-        };
-        session.output.print_json(&json!({
-            "tool": tool,
-            "is_error": reply.is_error,
-            "text": reply.text,
-            "structured": structured,
-        }))?;
-    } else {
-        session.output.print_text(&reply.text)?;
-    }
-    Ok(if reply.is_error { exit::FINDINGS } else { exit::OK })
+    session.output.print_tool_output(&tool, &reply)
 }
 
 /// Returns the program, if it is named, and the arguments.

@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod tests;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use skillhost_control::{ControlRequest, ToolListing};
 use skillhost_home::suggest_similar;
 use skillhost_payload::{
@@ -160,19 +160,5 @@ fn call(session: &CliContext, name: &str, arguments: &str) -> CommandResult {
         session,
         ControlRequest::Invoke { context: Box::new(context), tool: name.to_owned(), arguments },
     )?;
-    if session.output.json {
-        let structured: Value = match &reply.structured {
-            Some(raw) => serde_json::from_str(raw.get()).map_err(std::io::Error::from)?,
-            None => Value::Null,
-        };
-        session.output.print_json(&json!({
-            "tool": name,
-            "is_error": reply.is_error,
-            "text": reply.text,
-            "structured": structured,
-        }))?;
-    } else {
-        session.output.print_text(&reply.text)?;
-    }
-    Ok(if reply.is_error { exit::FINDINGS } else { exit::OK })
+    session.output.print_tool_output(name, &reply)
 }

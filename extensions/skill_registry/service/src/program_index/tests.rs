@@ -58,9 +58,9 @@ fn programs_are_listed_as_tools() {
         ("quotes/chart.js", HANDLER),
         ("plain/SKILL.md", &skill_md("plain")),
         ("plain/scripts/run.py", "print()"),
-        ("told/SKILL.md", &skill_md("told")),
+        ("summary/SKILL.md", &skill_md("summary")),
         (
-            "told/tool.json",
+            "summary/tool.json",
             r#"{"kind": "skill", "description": "Tells.", "inputSchema": {"type": "object", "required": ["a"]}}"#,
         ),
         ("broken/SKILL.md", &skill_md("broken")),
@@ -75,7 +75,7 @@ fn programs_are_listed_as_tools() {
         [
             ("quotes.chart", Some("chart.js"), "Describes quotes. (program `chart`)"),
             ("quotes", Some("index.js"), "Describes quotes."),
-            ("told", None, "Tells."),
+            ("summary", None, "Tells."),
         ]
     );
     assert_eq!(programs[0].tree_digest, programs[1].tree_digest);

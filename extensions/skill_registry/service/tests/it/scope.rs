@@ -280,14 +280,14 @@ fn session_block_appends_changes() {
     // The same prompt again, a prompt of no skill's: the same bytes.
     assert_eq!(large.block("s", "please feed the zebras"), first);
     assert_eq!(large.block("s", "go on"), first);
-    let second = large.block("s", "and mend my violin");
+    let second = large.block("s", "and tune my violin");
     let (_, news) = second.split_at(cut);
     assert_eq!(second[..cut], first[..cut]);
     assert!(news.starts_with("new:\n• `violin-repair` — Mends violins.\n("), "{news}");
     // Another session starts with the matches of its own prompt.
     assert!(
         large
-            .block("t", "mend my violin")
+            .block("t", "tune my violin")
             .starts_with("<available_skills>\n[Available Skills]\n• `violin-repair`")
     );
     // Hot removal: gone after one more poll.
@@ -365,7 +365,7 @@ fn picked_block_is_reused_within_turn() {
     let ready = large.blocks.cached_block(&snapshot, &turn).unwrap().unwrap();
     assert!(Arc::ptr_eq(&block, &ready));
     for other in [
-        BlockRequest { prompt: "mend my violin", ..turn },
+        BlockRequest { prompt: "tune my violin", ..turn },
         BlockRequest { session_id: "t", ..turn },
         BlockRequest { agent_id: "other", ..turn },
         BlockRequest { budget_chars: turn.budget_chars - 1, ..turn },
