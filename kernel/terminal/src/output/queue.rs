@@ -4,6 +4,7 @@
 //! disk is full. Texts beyond the limit are dropped and counted, and the count is printed as soon
 //! as possible. Single commands wait for their output instead and use no queue.
 
+use std::backtrace::{Backtrace, BacktraceStatus};
 use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -73,7 +74,12 @@ pub fn install(json: bool) {
         std::panic::set_hook(Box::new(|panic| {
             let thread = std::thread::current();
             let name = thread.name().unwrap_or("unnamed");
-            let message = format!("thread `{name}`: {panic}");
+            let mut message = format!("thread `{name}`: {panic}");
+            // Captured only if `RUST_BACKTRACE` requests it, as by the default hook.
+            let backtrace = Backtrace::capture();
+            if backtrace.status() == BacktraceStatus::Captured {
+                message = format!("{message}\n{backtrace}");
+            }
             if let Some(queue) = LOG_FILE.get() {
                 queue.push(log_line("ERROR", "panic", &message).into_bytes());
             }
