@@ -1,5 +1,7 @@
 //! Tests of the description of parameters.
 
+use serde_json::json;
+
 use super::*;
 
 #[test]
