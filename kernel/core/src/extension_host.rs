@@ -13,8 +13,10 @@ use skillhost_home::{
 };
 use skillhost_manifest::ExtensionId;
 use skillhost_payload::{CallContext, CallError, CallOrigin, ExtensionInit, ToolSpec};
+use skillhost_sandbox::{MachineIsolation, SandboxLauncher};
 use tokio::sync::MutexGuard;
 
+use crate::blocking::spawn_blocking;
 use crate::error::{KernelError, NamedObject};
 use crate::foreign_text::sanitize_tool;
 use crate::instance::{Instance, PinnedInstance};
@@ -337,6 +339,14 @@ impl ExtensionHost {
             });
             futures::future::join_all(checks).await
         })
+    }
+
+    /// Describes the isolation that this machine offers to foreign code.
+    ///
+    /// # Errors
+    /// [`CallError`] if the task that asks the system fails.
+    pub async fn describe_isolation(&self) -> Result<MachineIsolation, CallError> {
+        spawn_blocking(|| SandboxLauncher::default().describe_machine()).await
     }
 
     /// Notifies every extension of a changed log filter.

@@ -43,9 +43,41 @@ pub struct IsolationGap {
 }
 
 impl MachineIsolation {
+    /// Describes the levels that can be reached, and the machine, without line breaks.
+    #[must_use]
+    pub fn summarize(&self) -> String {
+        let reached = self.levels.iter().filter(|level| level.failure.is_none());
+        let reached: Vec<_> = reached.map(MachineLevel::describe).collect();
+        let facts = self.facts();
+        match reached.is_empty() {
+            true => format!("none ({facts}): programs that have to be contained are refused"),
+            false => format!("{} ({facts})", reached.join(", ")),
+        }
+    }
+
+    fn facts(&self) -> String {
+        match self.landlock_abi {
+            0 => self.kernel.clone(),
+            version => format!("{}, Landlock version {version}", self.kernel),
+        }
+    }
+
     /// Returns the strongest level that can be reached.
     #[must_use]
     pub fn best_level(&self) -> Option<IsolationLevel> {
         self.levels.iter().find(|level| level.failure.is_none()).map(|level| level.level)
+    }
+}
+
+impl MachineLevel {
+    /// Returns the name of the level with the guarantees that it lacks.
+    fn describe(&self) -> String {
+        // The control group has a finding of its own.
+        let missing = self.missing.iter().map(|guarantee| guarantee.as_str());
+        let missing: Vec<_> = missing.filter(|name| *name != "control_group").collect();
+        match missing.is_empty() {
+            true => self.level.to_string(),
+            false => format!("{} without {}", self.level, missing.join(" ")),
+        }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use serde_json::json;
-use skillhost_control::LoadReport;
+use skillhost_control::{LoadReport, LoadedExtension};
 use skillhost_home::discover_manifests;
 use skillhost_payload::ToolSpec;
 
@@ -22,7 +22,8 @@ pub(super) fn tool_spec() -> ToolSpec {
         ..new_spec(
             NAME,
             "Checks every extension: which are loaded and healthy, which were rejected, in which \
-             phase and why, and which are loaded at the next start.",
+             phase and why, which are loaded at the next start, and which isolation this machine \
+             offers to foreign code.",
             json!({"type": "object", "properties": {}, "additionalProperties": false}),
         )
     }
@@ -58,13 +59,29 @@ impl AgentRuntime {
                 let _ = writeln!(text, "{title}: {}", ids.join(", "));
             }
         };
-        let loaded = report.loaded.iter();
-        list("Loaded", loaded.map(|loaded| format!("{} {}", loaded.id, loaded.version)).collect());
+        list("Loaded", report.loaded.iter().map(describe_loaded).collect());
         list("Agents", report.agents.iter().map(|agent| agent.id.to_string()).collect());
         list("Disabled", report.disabled.iter().map(ToString::to_string).collect());
         list("Loaded at the next start", pending);
         for note in &report.notes {
             text.push_str(&format_finding("Note", note, ""));
+        }
+        text + &self.describe_isolation().await
+    }
+
+    /// Returns the isolation that foreign code reaches on this machine, and the remedies for gaps.
+    async fn describe_isolation(&self) -> String {
+        let machine = match self.extensions().describe_isolation().await {
+            Ok(machine) => machine,
+            Err(error) => return format_finding("Isolation is not known", &error.message, ""),
+        };
+        let mut text = format!("Isolation: {}\n", machine.summarize());
+        for gap in &machine.gaps {
+            let title = match gap.level {
+                Some(level) => format!("Isolation level {level} is missing"),
+                None => "Isolation lacks a guarantee".to_owned(),
+            };
+            text.push_str(&format_finding(&title, &gap.finding, &gap.remedy));
         }
         text
     }
@@ -92,6 +109,16 @@ impl AgentRuntime {
         let newly = found.rejected.iter().filter(|rejection| !before.contains(&rejection.id));
         findings.extend(newly.map(format_rejection));
         (pending, findings)
+    }
+}
+
+/// Describes a loaded extension; that of a process includes the isolation that it has reached.
+fn describe_loaded(loaded: &LoadedExtension) -> String {
+    let name = format!("{} {}", loaded.id, loaded.version);
+    match &loaded.isolation {
+        None => name,
+        Some(report) if report.is_contained() => format!("{name} (process, {})", report.level),
+        Some(_) => format!("{name} (process, not isolated)"),
     }
 }
 

@@ -206,6 +206,19 @@ async fn doctor_reports_failed_and_missing_extensions() {
          less\nLoaded: a {version}, b {version}\nAgents: worker\n- Note: `worker` optionally depends on `registry`, which does \
          not exist\n"
     );
+    let machine = stage.fixture.kernel.extensions().describe_isolation().await.unwrap();
+    let mut said = format!("{said}Isolation: {}\n", machine.summarize());
+    for gap in &machine.gaps {
+        let title = match gap.level {
+            Some(level) => format!("Isolation level {level} is missing"),
+            None => "Isolation lacks a guarantee".to_owned(),
+        };
+        said += &format!(
+            "- {title}: {}\n  hint: {}\n",
+            gap.finding,
+            gap.remedy.replace('\n', "\n    ")
+        );
+    }
     assert_eq!(stage.last(), answer("2", "extensions_doctor", &said));
     stage.end().await;
 }
