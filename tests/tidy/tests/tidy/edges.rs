@@ -383,7 +383,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("skillhost-echo", &["skillhost-sdk"]),
     ("skillhost-embedding", &["skillhost-sdk", "word-vectors"]),
     // The characters that are hidden are those of all parts.
-    ("skillhost-web", &["skillhost-sdk", "skillhost-payload"]),
+    // The policy has the table of the addresses that are not public.
+    ("skillhost-web", &["skillhost-sdk", "skillhost-payload", "skillhost-policy"]),
     ("word-vectors", &[]),
     // The table of the extensions that the program contains: only this crate knows all of them.
     (
