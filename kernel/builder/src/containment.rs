@@ -127,6 +127,7 @@ impl BuildContainment {
                 policy_use: PolicyUse::Build,
                 id: Some(&self.id),
                 base,
+                approved_layer: None,
                 operator_layer: None,
                 layers: &[],
                 work,

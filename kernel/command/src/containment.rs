@@ -65,12 +65,16 @@ pub(crate) fn prepare_containment(
         policy_use: PolicyUse::Command,
         id: None,
         base,
+        approved_layer: None,
         operator_layer: None,
         layers: &[],
         work: writable,
         aliases: &[(&scratch_path, SCRATCH)],
     };
     let mut composed = operator.compose(request).map_err(|error| to_policy_error(&error))?;
+    // The toolchains are offered, not required: the operator may have denied them.
+    let files = &mut composed.policy.filesystem;
+    files.allow_read.retain(|path| !files.deny_read.iter().any(|denied| path.starts_with(denied)));
     // The limit of the launcher is in seconds.
     let seconds = timeout.as_millis().div_ceil(1000).max(1);
     let seconds = u64::try_from(seconds).unwrap_or(u64::MAX);

@@ -345,8 +345,8 @@ impl ExtensionHost {
     ///
     /// # Errors
     /// [`CallError`] if the task that asks the system fails.
-    pub async fn describe_isolation(&self) -> Result<MachineIsolation, CallError> {
-        spawn_blocking(|| SandboxLauncher::default().describe_machine()).await
+    pub fn describe_isolation(&self) -> BoxFuture<'_, Result<MachineIsolation, CallError>> {
+        spawn_blocking(|| SandboxLauncher::default().describe_machine())
     }
 
     /// Notifies every extension of a changed log filter.

@@ -5,7 +5,7 @@ use std::path::{Component, Path, PathBuf};
 
 use skillhost_files::{LinkPolicy, read_limited, read_limited_below};
 use skillhost_policy::{
-    OperatorPolicy, PolicyError, SandboxSettings, SecretPath, parse_policy_json,
+    OperatorPolicy, PolicyError, SECRET_NAMES, SandboxSettings, SecretPath, parse_policy_json,
 };
 
 use crate::home::Home;
@@ -16,9 +16,6 @@ mod tests;
 
 /// The largest policy file that is read, in bytes.
 const POLICY_FILE_LIMIT: u64 = 256 * 1024;
-
-/// The names in the user's home directory that stay hidden unless a policy lists exactly their path.
-const SECRET_NAMES: [&str; 6] = [".ssh", ".gnupg", ".aws", ".kube", ".docker", ".netrc"];
 
 /// The names in the kernel's home that stay hidden unless a policy lists exactly their path.
 const PRIVATE_NAMES: [&str; 2] = ["sandbox/data", ".env"];

@@ -52,14 +52,14 @@ pub fn compose_process_policy(
     let requested = manifest.sandbox.clone().unwrap_or_default();
     let roots = PolicyRoots { home: &operator.user_home, work: &paths.files };
     let stated = merge_statements(operator, manifest.id.as_str());
-    // First, so that the settings, which come later, take precedence.
-    base.grant(&open_requests(&requested, &stated), roots, true)?;
+    let open = open_requests(&requested, &stated);
     let restrictions = keep_restrictions(&requested);
     let layers = [RequestedLayer { source: PolicySource::Manifest, layer: &restrictions }];
     let composed = operator.compose(PolicyRequest {
         policy_use: PolicyUse::Process,
         id: Some(manifest.id.as_str()),
         base,
+        approved_layer: Some(&open),
         operator_layer: None,
         layers: &layers,
         work: &paths.files,
@@ -233,6 +233,21 @@ mod tests {
         assert_eq!((limits.seconds, limits.output_kib, limits.memory_mib), (None, None, 2048));
         assert_eq!(isolation.minimum, IsolationLevel::Namespaces);
         assert_eq!(policy.refused, []);
+        let explained = policy.composed.explain();
+        let source = |key: &str, value: &str| {
+            let row = explained.iter().find(|row| row.key == key && row.value == value);
+            row.map(|row| row.source.clone())
+        };
+        for (key, value) in [
+            ("allowRead", "/srv/wiki"),
+            ("allowWrite", "/srv/out"),
+            ("allowedDomains", "a.org"),
+            ("memoryMib", "2048"),
+        ] {
+            assert_eq!(source(key, value).as_deref(), Some("manifest, approved"), "{key}");
+        }
+        assert_eq!(source("denyRead", "/srv/wiki/x").as_deref(), Some("manifest"));
+        assert_eq!(source("allowRead", "/opt/py").as_deref(), Some("default"));
         assert_eq!(
             policy.describe(&paths()),
             ["may also read: /srv/wiki", "may also write: /srv/out", "may reach the hosts: a.org"]

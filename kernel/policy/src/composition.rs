@@ -14,6 +14,10 @@ use crate::narrowing::PolicyExcess;
 use crate::paths::PolicyRoots;
 use crate::policy::SandboxPolicy;
 
+/// Names of files and directories with secrets. In the user's home and directly in an allowed
+/// directory they are hidden unless a policy lists exactly their path.
+pub const SECRET_NAMES: [&str; 6] = [".ssh", ".gnupg", ".aws", ".kube", ".docker", ".netrc"];
+
 /// The origin of a permission, a denial or a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PolicySource {
@@ -27,6 +31,8 @@ pub enum PolicySource {
     Operator,
     /// The manifest of an extension.
     Manifest,
+    /// A request of a manifest that the approval of the extension grants.
+    ApprovedManifest,
     /// The frontmatter of a skill.
     Skill,
     /// The paths with secrets, which are hidden unless they are listed.
@@ -41,6 +47,7 @@ impl fmt::Display for PolicySource {
             Self::Settings(key) => write!(f, "settings: sandbox.{key}"),
             Self::Operator => f.write_str("this run's operator"),
             Self::Manifest => f.write_str("manifest"),
+            Self::ApprovedManifest => f.write_str("manifest, approved"),
             Self::Skill => f.write_str("skill"),
             Self::Secrets => f.write_str("hidden unless listed"),
         }
@@ -248,6 +255,23 @@ impl PolicyComposer {
             }
         }
         self.record(|_| PolicySource::Secrets);
+    }
+
+    /// Removes the allowed paths at or below a denied one, except for those that the run requires:
+    /// a denied directory hides what others have listed, and not the files of the program itself.
+    pub(crate) fn remove_denied_paths(&mut self) {
+        let files = &mut self.policy.filesystem;
+        let sources = &self.sources;
+        let denied = &files.deny_read;
+        for (key, list) in
+            [("allowRead", &mut files.allow_read), ("allowWrite", &mut files.allow_write)]
+        {
+            list.retain(|path| {
+                let is_denied = denied.iter().any(|outer| path.starts_with(outer));
+                let statement = (key, path.display().to_string());
+                !is_denied || sources.get(&statement) == Some(&PolicySource::Default)
+            });
+        }
     }
 
     pub(crate) fn finish(self, aliases: Vec<(PathBuf, String)>) -> ComposedPolicy {

@@ -23,7 +23,7 @@ mod policy_use;
 mod settings;
 
 pub use address::is_public_address;
-pub use composition::{ComposedPolicy, PolicyPermission, PolicySource, SecretPath};
+pub use composition::{ComposedPolicy, PolicyPermission, PolicySource, SECRET_NAMES, SecretPath};
 pub use domain::{DomainPattern, InvalidDomain};
 pub use error::PolicyError;
 pub use isolation::{Guarantee, IsolationLevel, IsolationRequirement};

@@ -28,6 +28,8 @@ pub struct PolicyRequest<'a> {
     pub id: Option<&'a str>,
     /// The default policy: [`PolicyUse::default_policy`] with the paths that the caller requires.
     pub base: SandboxPolicy,
+    /// Requests of a manifest that its approval grants, as far as the operator states nothing else.
+    pub approved_layer: Option<&'a PolicyLayer>,
     /// A layer of the operator for this run only, over the settings.
     pub operator_layer: Option<&'a PolicyLayer>,
     /// The layers that only narrow.
@@ -72,6 +74,10 @@ impl OperatorPolicy {
         let policy_use = request.policy_use;
         let keeps_work = matches!(policy_use, PolicyUse::Process | PolicyUse::Build);
         let mut composer = PolicyComposer::new(request.base);
+        // First, so that the operator's statements, which come later, take precedence.
+        if let Some(layer) = request.approved_layer {
+            composer.grant(PolicySource::ApprovedManifest, layer, roots, keeps_work)?;
+        }
         if let Some(layer) = &self.file_layer {
             composer.grant(PolicySource::PolicyFile, layer, roots, keeps_work)?;
         }
@@ -103,6 +109,7 @@ impl OperatorPolicy {
             composer.narrow(requested.source, requested.layer, roots)?;
         }
         composer.hide(&self.secrets);
+        composer.remove_denied_paths();
         let mut aliases: Vec<(PathBuf, String)> = request
             .aliases
             .iter()
@@ -148,6 +155,7 @@ mod tests {
             policy_use: PolicyUse::Script,
             id,
             base,
+            approved_layer: None,
             operator_layer: None,
             layers: &[RequestedLayer { source: PolicySource::Skill, layer: &layer }],
             work,
@@ -247,6 +255,21 @@ mod tests {
         assert_eq!(readable(&["~/.ssh/config"]), Vec::<PathBuf>::new());
         let writable = denied(r#"{"scripts": {"filesystem": {"allowWrite": ["~"]}}}"#);
         assert_eq!(writable, [Path::new("/home/u/.ssh"), Path::new("/home/u/.aws")]);
+    }
+
+    #[test]
+    fn denied_directory_spares_required_paths() {
+        let settings = r#"{"scripts": {"filesystem": {"allowRead": ["~/in/private", "~/out"],
+            "denyRead": ["~/in", "/work"]}}}"#;
+        let composed = compose(&operator(settings), None, "{}", Path::new("/work/thread"));
+        let files = &composed.policy.filesystem;
+        assert_eq!(
+            files.allow_read,
+            ["/work/thread/copy-of-skill", "/home/u/out"].map(PathBuf::from)
+        );
+        assert_eq!(files.allow_write, [Path::new("/work/thread")], "the run requires it");
+        assert!(files.is_inside_denied(Path::new("/work/thread")));
+        assert!(!files.is_inside_denied(Path::new("/home/u/out")));
     }
 
     #[test]

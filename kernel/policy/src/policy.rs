@@ -8,13 +8,17 @@ use crate::domain::DomainPattern;
 use crate::isolation::IsolationRequirement;
 use crate::limits::ResourceLimits;
 
-/// The files that a run may use; paths are absolute, and denied ones win.
+/// The files that a run may use. Paths are absolute.
+///
+/// The deepest statement about a path decides: a denied path inside of an allowed directory is hidden,
+/// an allowed one inside of a denied directory is visible. A composed policy allows such a path only if
+/// the run requires it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct FilesystemPolicy {
     /// The readable paths, besides the libraries of the system.
     pub allow_read: Vec<PathBuf>,
-    /// The unreadable paths inside of readable ones.
+    /// The unreadable paths.
     pub deny_read: Vec<PathBuf>,
     /// The writable paths, which can also be read.
     pub allow_write: Vec<PathBuf>,
@@ -93,6 +97,15 @@ impl NetworkPolicy {
 }
 
 impl FilesystemPolicy {
+    /// Tests whether an allowed path is inside of a denied directory.
+    #[must_use]
+    pub fn is_inside_denied(&self, path: &Path) -> bool {
+        let is_allowed = |list: &[PathBuf]| list.iter().any(|allowed| allowed == path);
+        let mut denied = self.deny_read.iter();
+        (is_allowed(&self.allow_read) || is_allowed(&self.allow_write))
+            && denied.any(|outer| path != outer && path.starts_with(outer))
+    }
+
     /// Returns a denied path inside of an allowed one, if there is any.
     #[must_use]
     pub fn denied_inside(&self) -> Option<&Path> {

@@ -135,6 +135,7 @@ impl RequiredPaths {
                 policy_use,
                 id: Some(tree.skill_id.split('@').next().unwrap_or_default()),
                 base,
+                approved_layer: None,
                 operator_layer,
                 layers: &layers,
                 work,

@@ -27,6 +27,7 @@ fn compose(operator: &OperatorPolicy) -> ComposedPolicy {
         policy_use: PolicyUse::Script,
         id: None,
         base: PolicyUse::Script.default_policy(work),
+        approved_layer: None,
         operator_layer: None,
         layers: &[],
         work,

@@ -59,7 +59,14 @@ pub(super) fn copy_trees(
         trees.push(DetachedTree { path: path.to_owned(), content });
     }
     let files = &request.policy.filesystem;
-    let is_writable = |path: &&PathBuf| files.allow_write.iter().any(|w| path.starts_with(w));
+    let is_writable = |path: &&PathBuf| {
+        let is_reached = |outer: &PathBuf| {
+            let mut denied = files.deny_read.iter();
+            path.starts_with(outer)
+                && !denied.any(|inner| inner.starts_with(outer) && path.starts_with(inner))
+        };
+        files.allow_write.iter().any(is_reached)
+    };
     let readable = files.allow_read.iter().filter(|path| !is_writable(path));
     let sockets = &request.policy.network.allow_unix_sockets;
     // A socket can be connected to, but not changed, through a read-only mount.
@@ -128,7 +135,9 @@ pub(super) fn enter_new_root(
     mount_memory(&root.join("tmp"), &CString::new(options).at("tmp")?)?;
     let options = format!("mode=1777,size={SHARED_MEMORY_MIB}m");
     mount_memory(&root.join("dev/shm"), &CString::new(options).at("shm")?)?;
-    for tree in trees {
+    let (inner, outer): (Vec<_>, Vec<_>) =
+        trees.partition(|tree| request.policy.filesystem.is_inside_denied(&tree.path));
+    for tree in outer {
         attach_tree(root, &tree)?;
     }
     if whole.is_none() {
@@ -136,7 +145,8 @@ pub(super) fn enter_new_root(
     }
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     mount("proc", root.join("proc"), "proc", flags, None).at("proc")?;
-    cover_denied_paths(request, root)?;
+    cover_unreadable_paths(request, root, inner)?;
+    cover_read_only_paths(request, root)?;
     let read_only = MountAttributes { read_only: true, ..MountAttributes::default() };
     set_mount_attributes(None, &to_c_string(root)?, read_only).at("read-only root")?;
     chdir(root).at("root")?;
@@ -193,23 +203,54 @@ fn write_system_files(root: &Path, user: u32, group: u32) -> Result<(), SetupErr
     Ok(())
 }
 
-/// Hides unreadable paths, and makes others read-only, in what is attached.
-fn cover_denied_paths(request: &LaunchRequest, root: &Path) -> Result<(), SetupError> {
-    let files = &request.policy.filesystem;
-    for path in &files.deny_read {
+/// Hides unreadable paths in what is attached, and attaches the trees that lie inside of them.
+fn cover_unreadable_paths(
+    request: &LaunchRequest,
+    root: &Path,
+    inner: Vec<DetachedTree>,
+) -> Result<(), SetupError> {
+    let read_only = MountAttributes { read_only: true, ..MountAttributes::default() };
+    let mut covers = Vec::new();
+    let reached: Vec<PathBuf> = inner.iter().map(|tree| tree.path.clone()).collect();
+    let mut inner = inner.into_iter().peekable();
+    let mut denied: Vec<_> = request.policy.filesystem.deny_read.iter().collect();
+    // A directory is covered before the paths in it, and these before the trees in them.
+    denied.sort_by_key(|path| path.components().count());
+    for path in denied {
+        let depth = path.components().count();
+        while let Some(tree) = inner.next_if(|tree| tree.path.components().count() < depth) {
+            attach_tree(root, &tree)?;
+        }
         let target = below(root, path);
         // A link is not followed: its target is visible only if the policy allows it.
-        let Ok(meta) = target.symlink_metadata() else { continue };
-        if meta.is_dir() {
-            mount_memory(&target, c"mode=0,size=4k")?;
-            let read_only = MountAttributes { read_only: true, ..MountAttributes::default() };
-            let name = path.display().to_string();
-            set_mount_attributes(None, &to_c_string(&target)?, read_only).at(&name)?;
-        } else if !meta.is_symlink() {
-            cover(Path::new("/dev/null"), &target)?;
+        let meta = target.symlink_metadata().ok().filter(|meta| !meta.is_symlink());
+        match meta {
+            Some(meta) if meta.is_dir() => {
+                // Nothing in it can be listed; what it contains can be reached by its name.
+                let mode = match reached.iter().any(|inner| inner.starts_with(path)) {
+                    true => c"mode=111,size=4k",
+                    false => c"mode=0,size=4k",
+                };
+                mount_memory(&target, mode)?;
+                covers.push((path, target));
+            }
+            Some(_) => cover(Path::new("/dev/null"), &target)?,
+            None => {}
         }
     }
-    for path in files.deny_write.iter().chain(&request.protected) {
+    for tree in inner {
+        attach_tree(root, &tree)?;
+    }
+    for (path, target) in covers {
+        let name = path.display().to_string();
+        set_mount_attributes(None, &to_c_string(&target)?, read_only).at(&name)?;
+    }
+    Ok(())
+}
+
+/// Makes paths read-only in what is attached.
+fn cover_read_only_paths(request: &LaunchRequest, root: &Path) -> Result<(), SetupError> {
+    for path in request.policy.filesystem.deny_write.iter().chain(&request.protected) {
         let target = below(root, path);
         if target.symlink_metadata().is_ok_and(|meta| !meta.is_symlink()) {
             cover(&target, &target)?;

@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, openat, openat2};
 use rustix::io::Errno;
 
+use skillhost_policy::SECRET_NAMES;
+
 use super::error::SetupError;
 use crate::isolation::RefusalKind;
 use crate::protocol::LaunchRequest;
@@ -48,9 +50,6 @@ pub(super) const MACHINE_FILES: [&str; 8] = [
     "/proc/filesystems",
     "/sys/devices/system/cpu",
 ];
-
-/// Names that are hidden in an allowed directory unless the policy lists their exact path.
-const SECRET_NAMES: [&str; 6] = [".ssh", ".gnupg", ".aws", ".kube", ".docker", ".netrc"];
 
 /// The user who owns nothing.
 pub(super) const NOBODY: u32 = 65534;
@@ -105,6 +104,22 @@ pub(super) fn prepare_paths(request: &mut LaunchRequest) -> Result<(), SetupErro
     for path in files.deny_read.iter().chain(&files.deny_write) {
         if !path.is_absolute() {
             return Err(path_error(path, "it is not absolute"));
+        }
+    }
+    for denied in &files.deny_read {
+        if denied.parent().is_none() {
+            return Err(path_error(
+                denied,
+                "`denyRead` has it, and no program runs without `/usr`",
+            ));
+        }
+        let within = allowed.iter().filter(|path| request.cwd.starts_with(path));
+        if request.cwd.starts_with(denied)
+            && !within.clone().any(|path| path != denied && path.starts_with(denied))
+        {
+            let reason =
+                format!("the program starts in it, and `denyRead` has {}", denied.display());
+            return Err(path_error(&request.cwd, &reason));
         }
     }
     for directory in &allowed {

@@ -19,7 +19,7 @@ type Change = fn(&mut SandboxSpec, &Victims);
 #[test]
 fn refusals_name_cause_and_remedy() {
     let victims = Victims::create();
-    let rows: [(&str, Change, RefusalKind, &str, &str); 11] = [
+    let rows: [(&str, Change, RefusalKind, &str, &str); 13] = [
         (
             "symlinked work directory",
             |spec, victims| spec.policy.filesystem.allow_write = vec![victims.path("link")],
@@ -46,6 +46,20 @@ fn refusals_name_cause_and_remedy() {
             |spec, _| spec.policy.filesystem.deny_read = vec!["secret".into()],
             RefusalKind::Policy,
             "not absolute",
+            "",
+        ),
+        (
+            "denied start directory",
+            |spec, victims| spec.policy.filesystem.deny_read = vec![victims.path("work")],
+            RefusalKind::Policy,
+            "the program starts in it, and `denyRead` has",
+            "",
+        ),
+        (
+            "denied system",
+            |spec, _| spec.policy.filesystem.deny_read = vec!["/".into()],
+            RefusalKind::Policy,
+            "no program runs without `/usr`",
             "",
         ),
         (
@@ -156,6 +170,47 @@ fn denied_paths_are_hidden_inside_allowed_ones() {
     assert_eq!(String::from_utf8_lossy(&exit.stdout), "pSECRET=", "{exit:?}");
     assert_eq!(std::fs::read_to_string(victims.path("work/fixed")).unwrap(), "f");
     assert_eq!(std::fs::read_to_string(victims.path("work/.env")).unwrap(), "SECRET=1");
+}
+
+/// A denied directory hides all but the paths in it that are allowed themselves.
+#[test]
+fn allowed_paths_inside_denied_ones_are_visible() {
+    for level in [IsolationLevel::Namespaces, IsolationLevel::Landlock] {
+        let victims = Victims::create();
+        for path in
+            ["data/own/deep/private/key", "data/own/file", "data/other/file", "data/tool.txt"]
+        {
+            std::fs::create_dir_all(victims.path(path).parent().unwrap()).unwrap();
+            std::fs::write(victims.path(path), path).unwrap();
+        }
+        let mut policy = victims.policy();
+        let files = &mut policy.filesystem;
+        files.allow_write.push(victims.path("data/own"));
+        files.allow_read.push(victims.path("data/tool.txt"));
+        files.deny_read = vec![victims.path("data")];
+        if level == IsolationLevel::Namespaces {
+            files.allow_read.push(victims.base.path().to_owned());
+            files.allow_read.push(victims.path("data/own/deep/private/key"));
+            files.deny_read.push(victims.path("data/own/deep"));
+        }
+        let data = victims.path("data").display().to_string();
+        let script = format!(
+            "cd {data} || true; cat {data}/own/file {data}/tool.txt; echo x >{data}/own/new; \
+             ls {data}; cat {data}/other/file; echo x >{data}/tool.txt; ls {data}/own/deep; \
+             cat {data}/own/deep/private/key; echo"
+        );
+        let exit = victims.run(&words(&["/bin/sh", "-c", &script]), policy, level).unwrap();
+        let output = "data/own/filedata/tool.txt";
+        let key = "data/own/deep/private/key";
+        let expected = match level {
+            IsolationLevel::Namespaces => format!("{output}{key}\n"),
+            // Its directory is not denied there: that would have to be enforced inside of another.
+            _ => format!("{output}private\n{key}\n"),
+        };
+        assert_eq!(String::from_utf8_lossy(&exit.stdout), expected, "{level} {exit:?}");
+        assert_eq!(std::fs::read_to_string(victims.path("data/own/new")).unwrap(), "x\n");
+        assert!(exit.isolation.level == level && exit.end.reverted.is_empty(), "{exit:?}");
+    }
 }
 
 /// Programs of the user would run hooks and obey configurations that a script has written.

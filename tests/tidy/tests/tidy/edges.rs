@@ -417,7 +417,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "skillhost-bundled-sdk",
         ],
     ),
-    ("bundled-web", &["skillhost-bundled-sdk", "skillhost-payload"]),
+    ("bundled-web", &["skillhost-bundled-sdk", "skillhost-payload", "skillhost-policy"]),
     // The SDK with a macro that exports no symbols.
     ("skillhost-bundled-sdk", &["skillhost-sdk"]),
     ("xtask", &["skill-format", "skill-search", "word-vectors"]),
