@@ -149,6 +149,10 @@ pub(crate) fn parse_line(line: u64, text: &[u8]) -> Result<ProgramMessage, Proto
 pub(crate) fn to_line(message: &impl Serialize) -> Option<Vec<u8>> {
     // Messages consist of JSON values and structs of them, so serialization cannot fail.
     let mut line = serde_json::to_vec(message).ok()?;
+    // Raw values keep the line breaks between their tokens. In strings they are always escaped.
+    for byte in line.iter_mut().filter(|byte| matches!(byte, b'\n' | b'\r')) {
+        *byte = b' ';
+    }
     line.push(b'\n');
     (line.len() <= MAX_LINE).then_some(line)
 }
@@ -201,6 +205,13 @@ impl WireError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn message_is_one_line() {
+        let raw: Box<RawValue> = serde_json::from_str("{\r\n  \"a\": \"b\\n\"\n}").unwrap();
+        let line = to_line(&raw).unwrap();
+        assert_eq!(line, b"{    \"a\": \"b\\n\" }\n");
+    }
 
     #[test]
     fn messages_are_parsed() {

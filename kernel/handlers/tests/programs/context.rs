@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use skillhost_handlers::{ProgramToolCall, ToolInvoker};
 use skillhost_payload::{CallContext, CallError, ErrorKind, ToolOutput};
@@ -95,7 +96,9 @@ impl ToolInvoker for TestTools {
             |text: &str| -> ToolOutput { serde_json::from_value(json!({ "text": text })).unwrap() };
         match call.name.as_str() {
             "echo" => Ok(ToolOutput {
-                structured: Some(serde_json::from_str(&call.arguments).unwrap()),
+                structured: Some(
+                    RawValue::from_string(call.arguments.replace(',', ",\r\n")).unwrap(),
+                ),
                 ..text("echoed")
             }),
             "failing" => Ok(ToolOutput { is_error: true, ..text("it failed") }),
@@ -145,7 +148,8 @@ async fn tools_answer_programs() {
     for entry in ["invoke.mjs", "invoke.py"] {
         let names = ["echo", "failing", "denied", "huge"];
         let arguments = json!({ "names": names });
-        let found = skill.result(entry, &arguments.to_string()).await;
+        // Line breaks between the tokens do not end a message, in either direction.
+        let found = skill.result(entry, &format!("{arguments:#}")).await;
         let expected = json!([
             { "text": "echoed", "structured": arguments },
             "failed: it failed ()",
