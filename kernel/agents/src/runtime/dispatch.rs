@@ -23,8 +23,8 @@ use crate::missing_tool::explain_missing_tool;
 use crate::turn::TurnRequest;
 
 /// A resolved tool with its implementation.
-struct ResolvedTool {
-    entry: ToolEntry,
+pub(super) struct ResolvedTool {
+    pub(super) entry: ToolEntry,
     target: ToolTarget,
 }
 
@@ -292,7 +292,7 @@ impl AgentRuntime {
     }
 
     /// Finds a tool; programs of skills are those of the current skills.
-    async fn find_current_tool(
+    pub(super) async fn find_current_tool(
         &self,
         context: &CallContext,
         name: &str,

@@ -36,23 +36,22 @@ impl AgentRuntime {
                 context.origin = CallOrigin::Agent;
             }
             if !context.agent_id.is_empty() {
-                self.check_agent_has(&context.agent_id, name)?;
+                self.check_agent_has(&context, name).await?;
             }
             self.invoke_tool(context, name, arguments).await
         })
     }
 
-    fn check_agent_has(&self, agent: &str, name: &str) -> Result<(), KernelError> {
-        let agent = self.find_agent(agent)?;
-        let state = self.extensions().state();
-        // An unknown tool has an error of its own, with similar names.
-        let owner = state.tools.find(name, CallOrigin::Agent).map(|entry| &entry.owner);
-        if owner.is_ok_and(|owner| !self.uses_tool(&agent, owner, name)) {
-            let message = format!("agent `{}` does not have tool `{name}`", agent.manifest.id);
-            return Err(CallError::new(ErrorKind::Denied, message)
-                .with_hint("add it to `uses_tools` of the agent")
-                .into());
+    async fn check_agent_has(&self, context: &CallContext, name: &str) -> Result<(), KernelError> {
+        let agent = self.find_agent(&context.agent_id)?;
+        // A program has several names, and only one of them is in the table of tools.
+        let entry = self.find_current_tool(context, name).await?.entry;
+        if self.uses_tool(&agent, &entry.owner, &entry.spec.name) {
+            return Ok(());
         }
-        Ok(())
+        let message = format!("agent `{}` does not have tool `{name}`", agent.manifest.id);
+        Err(CallError::new(ErrorKind::Denied, message)
+            .with_hint("add it to `uses_tools` of the agent")
+            .into())
     }
 }
