@@ -97,6 +97,12 @@ pub enum ToolError {
         /// The owner of the other tool.
         other: ExtensionId,
     },
+    /// Two programs of skills have the same name: ids of skills may contain dots.
+    #[error("two programs are called `{name}`; only that of the skill `{name}` is offered")]
+    ProgramsAlike {
+        /// The name.
+        name: String,
+    },
     /// Another extension has a tool with the name of this extension.
     #[error("the id `{id}` is the name of a tool of `{other}`")]
     Id {
@@ -128,7 +134,7 @@ impl ToolError {
                 "choose another id, or disable one of the two".to_owned()
             }
             Self::Id { .. } => "choose another id".to_owned(),
-            Self::ProgramNameTaken { .. } => {
+            Self::ProgramNameTaken { .. } | Self::ProgramsAlike { .. } => {
                 "rename the skill, or give the program another key in tool.json".to_owned()
             }
             Self::NameTaken { name, owner, .. } => {
@@ -302,8 +308,11 @@ impl ProgramTools {
             } else if let Some(problem) = schema_error(&spec) {
                 problems.push(problem);
             } else {
-                // The names of one provider are unique: ids of skills, and keys within each.
-                entries.insert(name, ToolEntry::for_program(owner, plugin, spec));
+                // Skills are listed by id, and `a` precedes `a.b`, whose name it is.
+                let entry = ToolEntry::for_program(owner, plugin, spec);
+                if entries.insert(name.clone(), entry).is_some() {
+                    problems.push(ToolError::ProgramsAlike { name });
+                }
             }
         }
         (Self { stamp: Some(stamp), entries }, problems)

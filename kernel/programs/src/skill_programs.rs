@@ -100,8 +100,13 @@ impl ProgramToolSource for SkillProgramSource {
                 return Vec::new();
             }
         };
+        let skills: BTreeSet<_> = programs.iter().map(|it| it.skill_id.clone()).collect();
         let mut listed = Vec::new();
         for program in programs {
+            // The name is that of another skill, whose program has it.
+            if program.tool_name != program.skill_id && skills.contains(&program.tool_name) {
+                continue;
+            }
             // Only a program with a file runs code to describe itself.
             let described = match program.entry {
                 Some(_) => self.0.describe_granted(&provider, context, &program).await,
@@ -128,11 +133,22 @@ impl ProgramToolSource for SkillProgramSource {
         name: &str,
     ) -> Result<Option<ToolEntry>, CallError> {
         // Without skills the name is simply unknown.
-        let Ok((_, provider)) = self.0.provider() else { return Ok(None) };
-        let found = self.0.find_program(context, name).await?;
+        let Ok((host, provider)) = self.0.provider() else { return Ok(None) };
+        let Some(program) = self.0.find_program(context, name).await? else { return Ok(None) };
+        let skill = program.skill_id.clone();
+        let mut spec = to_tool_spec(program);
+        // Where the tool's name is that of another tool, only the path stands for this program.
+        let is_taken = host.state().tools.owner(&spec.name).is_some()
+            || self
+                .0
+                .find_program(context, &spec.name)
+                .await?
+                .is_none_or(|it| it.skill_id != skill);
+        if is_taken {
+            name.clone_into(&mut spec.name);
+        }
         let plugin: Arc<dyn Plugin> = Arc::clone(&self.0) as _;
-        let owner = &provider.manifest.id;
-        Ok(found.map(|program| ToolEntry::for_program(owner, &plugin, to_tool_spec(program))))
+        Ok(Some(ToolEntry::for_program(&provider.manifest.id, &plugin, spec)))
     }
 }
 
@@ -150,8 +166,8 @@ impl SkillPrograms {
         Ok((host, provider))
     }
 
-    /// Finds a program by a name: `skill`, `skill.key` or `namespace/skill/key`. Returns `None` if no
-    /// skill that the caller sees has such a name.
+    /// Finds a program by a name: `skill`, `skill.key`, `namespace/skill/key`, or `/skill`, which is
+    /// never another tool. Returns `None` if no skill that the caller sees has such a name.
     ///
     /// # Errors
     /// [`ErrorKind::NotFound`] for a skill without this program; that of a skill whose programs
@@ -314,6 +330,8 @@ mod tests {
         let expected = [("quotes", Some("chart")), ("chart", None)];
         assert_eq!(readings("quotes/chart"), expected);
         assert_eq!(readings("tools/quotes/chart"), expected);
+        assert_eq!(readings("/quotes"), [("quotes", None)]);
+        assert_eq!(readings("/quotes/chart"), expected);
         assert_eq!(readings("/"), []);
         assert_eq!(readings("."), [(".", None)]);
     }

@@ -21,8 +21,8 @@ use crate::arguments::{RunScriptArgs, SkillRoots};
 /// The largest policy file that is read, in bytes.
 const MAX_POLICY: u64 = 256 << 10;
 
-/// The directory of the operator's own runs among those of threads.
-const OPERATOR_THREAD: &str = "operator";
+/// The thread of the operator's own runs and calls, which names their work directory.
+pub(super) const OPERATOR_THREAD: &str = "operator";
 
 /// The exit code of a script that a limit ended, as that of the program `timeout`.
 const LIMIT_REACHED: u8 = 124;

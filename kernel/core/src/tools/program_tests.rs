@@ -67,6 +67,20 @@ fn extension_precedes_program_of_its_name() {
 }
 
 #[test]
+fn skill_precedes_program_of_its_name() {
+    let mut specs = [spec("quotes.chart"), spec("quotes.chart")];
+    specs[1].description = "Of the skill.".to_owned();
+    let owner = ExtensionId::new("skill_registry").unwrap();
+    let plugin: Arc<dyn Plugin> = Arc::new(NoTools);
+    let (tools, problems) = ProgramTools::new((1, 2), &owner, &plugin, specs.into());
+    let problems: Vec<_> = problems.iter().map(ToString::to_string).collect();
+    let message =
+        "two programs are called `quotes.chart`; only that of the skill `quotes.chart` is offered";
+    assert_eq!(problems, [message]);
+    assert_eq!(tools.find("quotes.chart").unwrap().spec.description, "Of the skill.");
+}
+
+#[test]
 fn programs_are_offered_to_agents_and_operators() {
     let (tools, problems) = programs(&["quotes", "a b"]);
     assert_eq!(problems.len(), 1);
