@@ -1,5 +1,8 @@
 //! Tests of the programs of skills: found, shown, listed and called.
 
+mod calls;
+mod sdk_document;
+
 use std::fs;
 
 use serde_json::{Value, json};
@@ -33,6 +36,13 @@ fn can_run_programs() -> bool {
 fn call(home: &TestHome, arguments: &[&str]) -> Value {
     let command = [&["skill", "call", "--json"], arguments].concat();
     home.skillhost(command).success().json()["structured"].clone()
+}
+
+/// Approves the scripts and programs of a skill as they are.
+fn approve_programs(home: &TestHome, id: &str) {
+    let shown = home.skillhost(["skill", "show", id, "--json"]).success().json();
+    let digest = shown["scripts"]["digest"].as_str().unwrap().trim_start_matches("sha256:");
+    home.skillhost(["skill", "approve-scripts", id, "--yes", "--digest", digest]).success();
 }
 
 fn tool_names(home: &TestHome, agent: &str) -> Vec<String> {
@@ -80,9 +90,8 @@ fn calls_name_faults() {
     insta::assert_snapshot!(home.skillhost(["skill", "call", "quoets"]), @"
     exit 3
     --- stderr
-    error: tool `quoets` not found
-    hint: did you mean quotes?
-    hint: see: skillhost tool list
+    error: skill `quoets` not found
+    hint: did you mean `quotes`?
     ");
     insta::assert_snapshot!(home.skillhost(["skill", "call", "quotes", "{"]), @r#"
     exit 2
@@ -144,9 +153,7 @@ fn agents_are_offered_granted_programs() {
         .manifest("reader", &agent_manifest("reader", "  uses_tools: [skill_registry]\n"));
     let is_offered = |name: &str| tool_names(&home, "reader").iter().any(|it| it == name);
     assert!(!is_offered("quotes") && !is_offered("quotes.chart"));
-    let shown = home.skillhost(["skill", "show", "quotes", "--json"]).success().json();
-    let digest = shown["scripts"]["digest"].as_str().unwrap().trim_start_matches("sha256:");
-    home.skillhost(["skill", "approve-scripts", "quotes", "--yes", "--digest", digest]).success();
+    approve_programs(&home, "quotes");
     assert!(is_offered("quotes") && is_offered("quotes.chart") && is_offered("quotes.count"));
     // The program's own statement precedes SKILL.md.
     let shown = home.skillhost(["tool", "show", "quotes.chart", "--json"]).success().json();
