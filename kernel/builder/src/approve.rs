@@ -14,6 +14,7 @@ use crate::build_paths::{BuildLock, BuildPaths, write_files};
 use crate::builder::{
     CargoExtensionBuilder, remove_older_sources, require_tool_list, run_blocking,
 };
+use crate::changes::keep_approved_texts;
 use crate::containment::{BuildContainment, describe_isolation};
 use crate::details::write_details;
 use crate::error::BuildError;
@@ -84,7 +85,9 @@ impl CargoExtensionBuilder {
         run_blocking(move || {
             // The trial takes seconds, in which the files may have changed.
             check_unchanged(&place, &plan)?;
+            let earlier = Approvals::load(&home)?.approval(&place.id).cloned();
             Approvals::append(&home, &record)?;
+            keep_approved_texts(&place, earlier.as_ref(), &plan.files);
             Ok(record)
         })
         .await
@@ -99,7 +102,8 @@ fn check_unchanged(place: &BuildPaths, plan: &ApprovalPlan) -> Result<(), BuildE
 }
 
 fn plan_approval(home: &Home, id: &ExtensionId) -> Result<ApprovalPlan, BuildError> {
-    let files = read_extension_files(&BuildPaths::new(home, id.as_str()).source_dir())?;
+    let place = BuildPaths::new(home, id.as_str());
+    let files = read_extension_files(&place.source_dir())?;
     let text = files::file_text(&files, "manifest.yaml")
         .ok_or_else(|| manifest_violation("not found or not text", "write one"))?;
     let manifest = parse_manifest_of(id, text)?;
@@ -115,7 +119,7 @@ fn plan_approval(home: &Home, id: &ExtensionId) -> Result<ApprovalPlan, BuildErr
         return Err(BuildError::OtherPin { pinned, actual, what });
     }
     let notes = describe_isolation(home, &manifest);
-    let details = write_details(&manifest, &files, (None, notes))?;
+    let details = write_details(&place, &manifest, &files, (None, notes))?;
     let digest = files_digest(&files);
     Ok(ApprovalPlan { manifest: Arc::new(manifest), digest, details, files })
 }

@@ -47,6 +47,11 @@ impl BuildPaths {
         self.private_dir().join(format!("src-{}", &digest[..16]))
     }
 
+    /// Returns the directory of the texts that were approved, named by their sha256.
+    pub(crate) fn approved_texts(&self) -> PathBuf {
+        self.private_dir().join("approved")
+    }
+
     /// Returns the home of a trial.
     pub(crate) fn trial(&self) -> PathBuf {
         self.private_dir().join("trial")

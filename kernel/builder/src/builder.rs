@@ -19,6 +19,7 @@ use skillhost_payload::{CallError, ErrorKind};
 use skillhost_sandbox::IsolationReport;
 
 use crate::build_paths::{BuildLock, BuildPaths, built_ids, remove_directory, write_files};
+use crate::changes::keep_approved_texts;
 use crate::compile::compile_crate;
 use crate::containment::{BuildContainment, describe_isolation};
 use crate::details::write_details;
@@ -245,9 +246,12 @@ impl ExtensionBuilder for CargoExtensionBuilder {
             if read_files(&home, &plan.manifest)? != plan.files {
                 return Err(BuildError::Changed { id: id.to_owned() });
             }
+            let earlier = Approvals::load(&home)?.approval(id).cloned();
             if plan.manifest.agent().is_some() {
                 let record = ApprovalRecord::approve(&plan.manifest, &plan.files, None, &approver);
-                return Ok(Approvals::append(&home, &record)?);
+                Approvals::append(&home, &record)?;
+                keep_approved_texts(&place, earlier.as_ref(), &plan.files);
+                return Ok(());
             }
             let bytes = match plan.manifest.entrypoint() {
                 Some(_) => fs::read(&made.staged).map_err(BuildError::io(&made.staged))?,
@@ -264,7 +268,9 @@ impl ExtensionBuilder for CargoExtensionBuilder {
             let mut record = ApprovalRecord::approve(&plan.manifest, &files, tools, &approver);
             record.isolation = made.isolation.as_ref().map(|report| report.level);
             let new = NewBuild { library, sha256: &made.sha256, record: Some(record) };
-            install::install_build(&place, manifest_text(&plan), &new)
+            install::install_build(&place, manifest_text(&plan), &new)?;
+            keep_approved_texts(&place, earlier.as_ref(), &files);
+            Ok(())
         })
         .await
     }
@@ -317,7 +323,8 @@ pub(crate) async fn run_blocking<T: Send + 'static>(
 
 /// Reads and checks all files of a build.
 fn plan_build(home: &Home, id: &ExtensionId, allow: &[String]) -> Result<BuildPlan, BuildError> {
-    let path = BuildPaths::new(home, id.as_str()).manifest();
+    let place = BuildPaths::new(home, id.as_str());
+    let path = place.manifest();
     let text = fs::read_to_string(&path).map_err(BuildError::io(&path))?;
     let manifest = parse_manifest_of(id, &text)?;
     let files = read_files(home, &manifest)?;
@@ -336,7 +343,7 @@ fn plan_build(home: &Home, id: &ExtensionId, allow: &[String]) -> Result<BuildPl
         ExtensionKind::Process { .. } | ExtensionKind::Agent(_) => None,
     };
     let notes = describe_isolation(home, &manifest);
-    let details = write_details(&manifest, &files, (recipe.as_ref(), notes))?;
+    let details = write_details(&place, &manifest, &files, (recipe.as_ref(), notes))?;
     let sha256 = prefixed_digest(b"", &files);
     Ok(BuildPlan { manifest: Arc::new(manifest), sha256, files, details })
 }

@@ -9,6 +9,7 @@
 mod approve;
 mod build_paths;
 mod builder;
+mod changes;
 mod compile;
 mod containment;
 mod details;

@@ -220,6 +220,12 @@ fn terminal_approval_shows_code_first() {
     person.wait_for("approved guide: agent, digest ");
     assert_eq!(person.finish().output.status, 0);
     home.skillhost(["ext", "doctor"]).success();
+    // The next review begins with the changed lines.
+    home.write("sandbox/extensions/guide/prompt.jinja2", "Ask me.\n");
+    let review = home.skillhost(["ext", "approve", "guide", "--print"]).success();
+    assert!(review.stdout.starts_with("  | changed since the approval of "), "{review}");
+    let difference = "  | --- prompt.jinja2: changed lines\n  |     @@ -1 +1 @@\n  |     -Obey me.\n  |     +Ask me.\n";
+    assert!(review.stdout.contains(difference), "{review}");
     // An extension that cannot be shown in full cannot be approved.
     home.write("sandbox/extensions/guide/README.md", "padding\n".repeat(40_000));
     let denied = home.skillhost(["ext", "approve", "guide", "--print"]).exits(5);
