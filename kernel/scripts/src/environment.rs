@@ -19,9 +19,43 @@ const SYSTEM_PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbi
 /// The variables of this process that a script gets.
 const INHERITED: [&str; 4] = ["LANG", "LC_ALL", "LC_CTYPE", "TZ"];
 
-/// Names that a call must not set: with them it would change the interpreter, not the script.
-const REFUSED: [&str; 7] = ["PATH", "HOME", "ENV", "BASH_ENV", "IFS", "NODE_OPTIONS", "NODE_PATH"];
-const REFUSED_STARTS: [&str; 6] = ["LD_", "DYLD_", "PYTHON", "PERL5", "RUBY", "GIT_"];
+/// Names that a call must not set: their values are code, options or paths of code of interpreters,
+/// shells, the C library and common tools, so that a call could run what nobody approved.
+const REFUSED: [&str; 29] = [
+    "BROWSER",
+    "CDPATH",
+    "EDITOR",
+    "ENV",
+    "GLIBC_TUNABLES",
+    "GLOBIGNORE",
+    "HOME",
+    "HOSTALIASES",
+    "IFS",
+    "JDK_JAVA_OPTIONS",
+    "LESSCLOSE",
+    "LESSOPEN",
+    "LOCPATH",
+    "MAKEFLAGS",
+    "MAKEFILES",
+    "NLSPATH",
+    "PAGER",
+    "PATH",
+    "PROMPT_COMMAND",
+    "PS0",
+    "PS1",
+    "PS2",
+    "PS4",
+    "PSMODULEPATH",
+    "SHELL",
+    "SHELLOPTS",
+    "TAR_OPTIONS",
+    "VISUAL",
+    "_JAVA_OPTIONS",
+];
+const REFUSED_STARTS: [&str; 19] = [
+    "BASH", "BUNDLE", "BUN_", "CARGO_", "DENO_", "DYLD_", "GCONV_", "GEM_", "GIT_", "JAVA_", "LD_",
+    "MALLOC_", "NODE_", "NPM_", "OPENSSL_", "PERL", "PYTHON", "RUBY", "RUSTC",
+];
 
 /// The variables that the kernel sets for each run.
 const OWN: [&str; 4] = ["TMPDIR", "USER", "LOGNAME", "SKILL_DIR"];
@@ -132,8 +166,27 @@ mod tests {
     #[test]
     fn dangerous_variables_are_named() {
         let all = ["LD_PRELOAD", "DYLD_X", "PYTHONPATH", "NODE_OPTIONS", "BASH_ENV", "ENV", "IFS"];
-        let more =
-            ["PERL5LIB", "RUBYOPT", "GIT_SSH", "http_proxy", "PATH", "HOME", "TMPDIR", "path"];
+        let more = [
+            "PERL5LIB",
+            "PERLLIB",
+            "RUBYOPT",
+            "GIT_SSH",
+            "http_proxy",
+            "PATH",
+            "HOME",
+            "TMPDIR",
+            "path",
+            "SHELLOPTS",
+            "PS4",
+            "BASHOPTS",
+            "GEM_PATH",
+            "NODE_REPL_EXTERNAL_MODULE",
+            "OPENSSL_CONF",
+            "GCONV_PATH",
+            "GLIBC_TUNABLES",
+            "PSModulePath",
+            "npm_config_prefix",
+        ];
         let variables: BTreeMap<String, String> = all
             .iter()
             .chain(&more)
