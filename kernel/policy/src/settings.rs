@@ -73,8 +73,8 @@ impl SandboxSettings {
     #[must_use]
     pub fn describe_exceptions(&self) -> Vec<String> {
         if self.is_off {
-            let text = "nothing is contained (sandbox: off): scripts, programs, builds and commands \
-                        run with your permissions";
+            let text = "nothing is contained (sandbox: off): process extensions, builds and commands \
+                        run with your permissions; scripts and programs of skills do not run";
             return vec![text.to_owned()];
         }
         let ids = self.unsandboxed.iter();

@@ -49,6 +49,23 @@ fn exemption_is_reported_everywhere() {
 }
 
 #[test]
+fn code_of_skills_is_refused_without_isolation() {
+    let home = home()
+        .skill("demo", "---\nname: demo\ndescription: Demos. Use for demos.\n---\nRun it.\n")
+        .file("sandbox/skills/demo/scripts/a.sh", "echo ran\n")
+        .file("sandbox/skills/demo/index.mjs", "export default () => ({ result: 'ran' });\n")
+        .file("skillhost.yaml", "sandbox: off\n");
+    let script = home.skillhost(["skill", "run", "demo", "scripts/a.sh"]).exits(5);
+    let program = home.skillhost(["skill", "call", "demo", "{}"]);
+    assert_ne!(program.status, 0, "{program}");
+    for output in [script, program] {
+        let all = format!("{}{}", output.stdout, output.stderr);
+        assert!(all.contains("runs in isolation only, and `sandbox: off` is set"), "{output}");
+        assert!(all.contains("remove `sandbox: off` from skillhost.yaml"), "{output}");
+    }
+}
+
+#[test]
 fn exemption_is_reported_at_every_start() {
     let mock = MockModel::with([Step::text("One."), Step::text("Two.")]);
     let home = agents_home(&mock);
