@@ -153,9 +153,7 @@ impl ProgramRuntime {
                 plan
             }
         };
-        let script = &shared.script;
-        let level = script.isolation().level;
-        let status = check_grant(home, tree, script.granted_policy(), level)?;
+        let status = check_grant(home, &shared.script)?;
         Ok(ProgramPlan { shared, status })
     }
 
@@ -246,7 +244,7 @@ impl ProgramPlan {
     pub fn scope(&self) -> String {
         let script = &self.shared.script;
         let SkillTree { skill_id, root, digest, .. } = script.tree();
-        let (policy, level) = (script.granted_policy(), script.isolation().level);
+        let (policy, level) = (&script.granted_policy().digest, script.isolation().level);
         format!("{skill_id}\0{}\0{digest}\0{policy}\0{level}", root.display())
     }
 }

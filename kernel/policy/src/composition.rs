@@ -92,14 +92,21 @@ impl ComposedPolicy {
     /// and does not depend on the order of entries.
     #[must_use]
     pub fn digest(&self) -> String {
+        let digest = Sha256::digest(json!(self.statements()).to_string());
+        digest.iter().fold("sha256:".to_owned(), |text, byte| format!("{text}{byte:02x}"))
+    }
+
+    /// Returns what the digest covers, sorted: each statement as `key=value`, with names for the
+    /// directories that differ between runs.
+    #[must_use]
+    pub fn statements(&self) -> Vec<String> {
         let mut entries: Vec<String> = list_statements(&self.policy)
             .into_iter()
             .map(|(key, value)| format!("{key}={}", self.name_path(&value)))
             .collect();
         entries.sort();
         entries.dedup();
-        let digest = Sha256::digest(json!(entries).to_string());
-        digest.iter().fold("sha256:".to_owned(), |text, byte| format!("{text}{byte:02x}"))
+        entries
     }
 
     /// Lists each permission, denial, limit and requirement with its origin.
@@ -118,6 +125,17 @@ impl ComposedPolicy {
             }
         })
         .collect()
+    }
+
+    /// Lists the same as [`ComposedPolicy::explain`] without the path of the work directory, which is
+    /// `.`: the policy of all runs.
+    #[must_use]
+    pub fn explain_all_runs(&self) -> Vec<PolicyPermission> {
+        let mut list = self.explain();
+        for permission in &mut list {
+            permission.value = self.name_path(&permission.value);
+        }
+        list
     }
 
     /// Replaces a directory whose path differs between runs with its name.

@@ -45,7 +45,9 @@ impl ScriptPlan {
             [] => writeln!(text, "isolation: {level}")?,
             names => writeln!(text, "isolation: {level}, without: {}", names.join(", "))?,
         }
-        writeln!(text, "policy {}:", self.granted_policy())?;
+        // Narrowed for this run or with an interpreter of the user, it is not that of the grant.
+        writeln!(text, "approval policy {}", self.granted_policy().digest)?;
+        writeln!(text, "policy {}:", self.policy().digest())?;
         for permission in self.policy().explain() {
             let value = printable_line(&permission.value);
             writeln!(text, "  {} {value} ({})", permission.key, permission.source)?;

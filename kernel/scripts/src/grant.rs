@@ -1,39 +1,58 @@
 //! The check of grants, for scripts and for handler programs.
 
-use skillhost_home::{ApprovalsError, GrantStatus, Home, ScriptGrants};
-use skillhost_payload::{CallError, ErrorKind, SkillTree};
-use skillhost_policy::IsolationLevel;
+use skillhost_home::{ApprovalsError, GrantStatus, Home, PolicyChange, ScriptGrants};
+use skillhost_payload::{CallError, ErrorKind};
 
-/// Compares the operator's grant for a skill's files with a run of them. Blocks on the disk.
+use crate::plan::ScriptPlan;
+use crate::script_result::printable_line;
+
+/// The changes of a policy that a reason names.
+const MAX_CHANGES: usize = 6;
+
+/// Compares the operator's grant for a skill's files with a run of them, under the policy of its use.
+/// Blocks on the disk.
 ///
 /// # Errors
 /// [`ErrorKind::Io`] if the grants cannot be read; then nothing is granted.
-pub fn check_grant(
-    home: &Home,
-    tree: &SkillTree,
-    policy_digest: &str,
-    level: IsolationLevel,
-) -> Result<GrantStatus, CallError> {
+pub fn check_grant(home: &Home, plan: &ScriptPlan) -> Result<GrantStatus, CallError> {
     let grants = ScriptGrants::load(home).map_err(|error| to_call_error(&error))?;
-    Ok(grants.status(tree, policy_digest, level))
+    Ok(grants.status(&plan.tree, plan.policy_use, plan.granted_policy()))
 }
 
 /// Describes why a grant does not cover a run; `None` if it does or there is none.
 #[must_use]
 pub fn describe_grant(status: &GrantStatus, skill_id: &str) -> Option<String> {
+    let skill_id = printable_line(skill_id);
     match status {
         GrantStatus::Granted | GrantStatus::Missing => None,
-        GrantStatus::FilesChanged(paths) => {
-            Some(format!("{skill_id} changed since approval: {}", paths.join(", ")))
-        }
-        GrantStatus::PolicyChanged => {
-            Some(format!("the policy of {skill_id} is another one than at its approval"))
-        }
+        GrantStatus::Outdated => Some(format!(
+            "the approval of {skill_id} is of an earlier version, which did not separate scripts from \
+             programs; it covers neither"
+        )),
+        GrantStatus::FilesChanged(paths) => Some(format!(
+            "{skill_id} changed since approval: {}",
+            printable_line(&paths.join(", "))
+        )),
+        GrantStatus::PolicyChanged(changes) => Some(format!(
+            "the policy of {skill_id} changed since approval: {}",
+            describe_changes(changes)
+        )),
         GrantStatus::LevelLowered(level) => Some(format!(
             "the isolation is weaker than at the approval of {skill_id}, which was `{}`",
             level.as_str()
         )),
     }
+}
+
+/// Names the changes of a policy on one line.
+#[must_use]
+pub fn describe_changes(changes: &[PolicyChange]) -> String {
+    let named = changes.iter().take(MAX_CHANGES);
+    let mut parts: Vec<_> = named.map(|change| printable_line(&change.to_string())).collect();
+    if changes.len() > MAX_CHANGES {
+        parts.push(format!("and {} more", changes.len() - MAX_CHANGES));
+    }
+    parts.join(", ")
 }
 
 fn to_call_error(error: &ApprovalsError) -> CallError {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize as _;
-use skillhost_home::{Approver, ScriptGrant};
+use skillhost_home::{Approver, GrantedPolicy, ScriptGrant};
 use skillhost_payload::{CallError, ErrorKind, SkillTree};
 use skillhost_policy::{
     ComposedPolicy, OperatorPolicy, PolicyLayer, PolicyRequest, PolicySource, PolicyUse,
@@ -30,11 +30,18 @@ pub(crate) struct PolicyTerms<'a> {
 /// The terms of a grant for all scripts and handler programs of a skill.
 #[derive(Debug)]
 pub struct GrantTerms {
-    /// The policy of scripts, without the directories of interpreters.
-    pub scripts: ComposedPolicy,
-    /// The policy of handler programs.
-    pub handlers: ComposedPolicy,
-    /// The isolation that both reach.
+    /// Those of scripts.
+    pub scripts: UseTerms,
+    /// Those of handler programs.
+    pub handlers: UseTerms,
+}
+
+/// The terms of one use.
+#[derive(Debug)]
+pub struct UseTerms {
+    /// The policy, without the directories of interpreters.
+    pub policy: ComposedPolicy,
+    /// The isolation that a run under it reaches.
     pub isolation: IsolationReport,
 }
 
@@ -55,23 +62,31 @@ impl GrantTerms {
         for name in ["work", "skill", "scratch"] {
             create_scratch(&base, name).map_err(io_error)?;
         }
-        let scripts = compose_at(operator, PolicyUse::Script, tree, &base)?;
-        let handlers = compose_at(operator, PolicyUse::Handler, tree, &base)?;
-        let probe = |composed: &ComposedPolicy| {
-            launcher.probe(&composed.policy).map_err(|refusal| {
+        let determine_use = |policy_use| -> Result<UseTerms, CallError> {
+            let policy = compose_at(operator, policy_use, tree, &base)?;
+            let isolation = launcher.probe(&policy.policy).map_err(|refusal| {
                 CallError::new(ErrorKind::Unavailable, refusal.to_string()).with_hint(refusal.hint)
-            })
+            })?;
+            Ok(UseTerms { policy, isolation })
         };
-        let (first, second) = (probe(&scripts)?, probe(&handlers)?);
-        let isolation = if first.level <= second.level { first } else { second };
-        Ok(Self { scripts, handlers, isolation })
+        let (scripts, handlers) =
+            (determine_use(PolicyUse::Script)?, determine_use(PolicyUse::Handler)?);
+        Ok(Self { scripts, handlers })
     }
 
     /// Returns the grant of these terms.
     #[must_use]
     pub fn to_grant(&self, tree: &SkillTree, approver: &Approver) -> ScriptGrant {
-        let policies = [self.scripts.digest(), self.handlers.digest()];
-        ScriptGrant::new(tree, &policies, self.isolation.level, approver)
+        let (scripts, handlers) = (self.scripts.to_granted(), self.handlers.to_granted());
+        ScriptGrant::new(tree, scripts, handlers, approver)
+    }
+}
+
+impl UseTerms {
+    /// Returns what a grant names of these terms.
+    #[must_use]
+    pub fn to_granted(&self) -> GrantedPolicy {
+        GrantedPolicy::new(&self.policy, self.isolation.level)
     }
 }
 

@@ -9,6 +9,7 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
 use skillhost_files::jail::RelPath;
+use skillhost_home::GrantedPolicy;
 use skillhost_payload::{CallError, ErrorKind, SkillTree, SkillTreeFile};
 use skillhost_policy::{ComposedPolicy, OperatorPolicy, PolicyLayer, PolicyUse};
 use skillhost_sandbox::{IsolationReport, LaunchSpec, SandboxLauncher};
@@ -65,8 +66,8 @@ pub struct ScriptPlan {
     pub(crate) isolation: IsolationReport,
     pub(crate) launcher: SandboxLauncher,
     pub(crate) deadline_seconds: Option<u64>,
-    /// The digest of the policy that a grant has to name.
-    pub(crate) granted: String,
+    /// What a grant has to name.
+    pub(crate) granted: GrantedPolicy,
     interpreter: Interpreter,
     scratch: TempDir,
     home: PathBuf,
@@ -126,10 +127,11 @@ impl ScriptPlan {
             work: request.work,
             operator_layer: request.operator_layer,
         })?;
-        let granted = grant_policy(operator, request.policy_use, tree)?.digest();
+        let granted = grant_policy(operator, request.policy_use, tree)?;
         let isolation = launcher.probe(&composed.policy).map_err(|refusal| {
             CallError::new(ErrorKind::Unavailable, refusal.to_string()).with_hint(refusal.hint)
         })?;
+        let granted = GrantedPolicy::new(&granted, isolation.level);
         Ok(Self {
             tree: tree.clone(),
             policy_use: request.policy_use,
@@ -168,10 +170,11 @@ impl ScriptPlan {
         &self.composed
     }
 
-    /// Returns the digest of the policy that a grant has to name: without the directories of the
-    /// interpreter, so that one grant covers all scripts of a skill.
+    /// Returns the policy and level that a grant has to name: without the directories of the
+    /// interpreter, so that one grant covers all scripts of a skill, and without the operator's layer
+    /// for this run.
     #[must_use]
-    pub fn granted_policy(&self) -> &str {
+    pub fn granted_policy(&self) -> &GrantedPolicy {
         &self.granted
     }
 

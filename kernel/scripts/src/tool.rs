@@ -174,8 +174,7 @@ impl ScriptTool {
                 deadline_seconds,
             };
             let plan = ScriptPlan::prepare(&operator, &launcher, &request)?;
-            let level = plan.isolation().level;
-            let status = check_grant(&home, &tree, plan.granted_policy(), level)?;
+            let status = check_grant(&home, &plan)?;
             Ok((plan, status))
         });
         planned.await.map_err(|error| CallError::new(ErrorKind::Io, error.to_string()))?
@@ -213,7 +212,7 @@ impl Plugin for ScriptTool {
         // An approval for the session covers the scripts of exactly these files, under this policy
         // and level.
         let (root, digest) = (tree.root.display(), &tree.digest);
-        let (policy, level) = (plan.granted_policy(), plan.isolation().level.as_str());
+        let (policy, level) = (&plan.granted_policy().digest, plan.isolation().level.as_str());
         let scope = format!("{}\0{root}\0{digest}\0{policy}\0{level}", tree.skill_id);
         Ok(PreparedCall {
             details: Some(details),

@@ -4,9 +4,10 @@ use serde_json::json;
 use skill_format::Digest;
 use skillhost_home::{ApprovalSurface, Approver, ScriptGrant, ScriptGrants};
 use skillhost_payload::SkillTree;
+use skillhost_policy::{ComposedPolicy, PolicyUse};
 use skillhost_sandbox::SandboxLauncher;
-use skillhost_scripts::GrantTerms;
-use skillhost_terminal::{CliContext, CliError, CommandResult, display_safe, exit};
+use skillhost_scripts::{GrantTerms, UseTerms};
+use skillhost_terminal::{CliContext, CliError, CommandResult, Output, display_safe, exit};
 
 use super::consent::ApprovalFlags;
 use super::run_script::{operator_policy, read_tree, refusal};
@@ -71,22 +72,47 @@ fn show_terms(session: &CliContext, tree: &SkillTree, terms: &GrantTerms) -> Res
         let path = display_safe(&file.path);
         output.print_line(format!("  {:>8}  {path}{mode}", file.bytes))?;
     }
-    output.print_line(format!("isolation: at least {}", terms.isolation.level.as_str()))?;
-    output.print_line("policy of scripts:")?;
-    for permission in terms.scripts.explain() {
-        let value = display_safe(&permission.value).to_string();
+    let (scripts, handlers) = (&terms.scripts, &terms.handlers);
+    let permissions = [&scripts.policy, &handlers.policy].map(ComposedPolicy::explain_all_runs);
+    let is_equal = permissions[0] == permissions[1]
+        && scripts.policy.excess == handlers.policy.excess
+        && scripts.isolation == handlers.isolation;
+    if is_equal {
+        return show_use(output, "scripts and programs", scripts);
+    }
+    show_use(output, "scripts", scripts)?;
+    show_use(output, "programs", handlers)
+}
+
+/// Prints the policy of a use, its isolation, and what the skill requests in vain.
+fn show_use(output: Output, code: &str, terms: &UseTerms) -> Result<(), CliError> {
+    let level = terms.isolation.level.as_str();
+    output.print_line(format!("policy of {code}, isolation at least {level}:"))?;
+    for permission in terms.policy.explain_all_runs() {
+        let value = display_safe(&permission.value);
         output.print_line(format!("  {} {value} ({})", permission.key, permission.source))?;
+    }
+    for excess in &terms.policy.excess {
+        let value = display_safe(&excess.value);
+        output.print_line(format!(
+            "  not granted, although the skill requests it: {} {value}",
+            excess.key
+        ))?;
     }
     Ok(())
 }
 
 fn report(session: &CliContext, id: &str, grant: Option<&ScriptGrant>) -> CommandResult {
+    let level = |grant: &ScriptGrant, policy_use| {
+        grant.policy(policy_use).map(|policy| policy.level.as_str())
+    };
     if session.output.json {
         session.output.print_json(&json!({
             "skill_id": id,
             "scripts_approved": grant.is_some(),
             "digest": grant.map(|grant| &grant.digest),
-            "level": grant.map(|grant| grant.level),
+            "script_level": grant.and_then(|it| level(it, PolicyUse::Script)),
+            "program_level": grant.and_then(|it| level(it, PolicyUse::Handler)),
         }))?;
     } else {
         let id = display_safe(id);

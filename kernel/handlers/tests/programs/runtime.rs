@@ -13,7 +13,8 @@ use skillhost_handlers::{
     ProgramPlan, ProgramRuntime, ProgramSupervisor, ProgramToolCall, SupervisionLimits, ToolInvoker,
 };
 use skillhost_home::{
-    ApprovalSurface, Approver, GrantStatus, Home, HomeSource, ScriptGrant, ScriptGrants,
+    ApprovalSurface, Approver, GrantStatus, GrantedPolicy, Home, HomeSource, ScriptGrant,
+    ScriptGrants,
 };
 use skillhost_payload::{
     CallContext, CallError, CallOrigin, ErrorKind, SkillProgram, SkillProgramKind, SkillTree,
@@ -200,13 +201,14 @@ async fn program_is_loaded_with_grant_only() {
     }
     let approver = Approver { by: "tester".into(), surface: ApprovalSurface::Terminal };
     let script = plan.script();
-    let (policy, level) = (script.granted_policy().to_owned(), script.isolation().level);
-    let grant = ScriptGrant::new(&fixture.tree(), &[policy], level, &approver);
-    let home = fixture.home.clone();
-    tokio::task::spawn_blocking(move || ScriptGrants::append(&home, &grant))
-        .await
-        .unwrap()
-        .unwrap();
+    let policy = script.granted_policy().clone();
+    // A grant for scripts under the same policy alone is none for programs.
+    let other = GrantedPolicy { digest: "sha256:00".into(), ..policy.clone() };
+    let grant = ScriptGrant::new(&fixture.tree(), policy.clone(), other, &approver);
+    append(&fixture.home, grant).await;
+    assert!(matches!(prepare().await.unwrap().status(), GrantStatus::PolicyChanged(_)));
+    let grant = ScriptGrant::new(&fixture.tree(), policy.clone(), policy, &approver);
+    append(&fixture.home, grant).await;
     let plan = prepare().await.unwrap();
     assert_eq!(*plan.status(), GrantStatus::Granted);
     let stated = fixture.runtime.load(&plan).await.unwrap();
@@ -216,7 +218,18 @@ async fn program_is_loaded_with_grant_only() {
     // Another policy is another plan.
     let settings = "sandbox: {handlers: {limits: {memoryMib: 700}}}\n";
     fs::write(fixture.home.root().join("skillhost.yaml"), settings).unwrap();
-    assert_eq!(*prepare().await.unwrap().status(), GrantStatus::PolicyChanged);
+    let changed = prepare().await.unwrap();
+    let shown = changed.describe();
+    assert!(
+        shown.starts_with("!!! the policy of yahoo-finance changed since approval: memoryMib ")
+    );
+    assert!(shown.lines().next().unwrap().ends_with(" → 700"), "{shown}");
+}
+
+async fn append(home: &Home, grant: ScriptGrant) {
+    let home = home.clone();
+    let appending = tokio::task::spawn_blocking(move || ScriptGrants::append(&home, &grant));
+    appending.await.unwrap().unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

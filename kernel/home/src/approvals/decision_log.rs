@@ -15,11 +15,11 @@ use super::error::ApprovalsError;
 /// The largest file that is read, in bytes.
 const MAX_BYTES: u64 = 256 * 1024 * 1024;
 
-/// The record version that this program writes, and the newest that it reads.
-pub(super) const VERSION: u32 = 1;
-
 /// A line of a file of decisions.
 pub(super) trait Decision: Serialize + DeserializeOwned {
+    /// The version that this program writes, and the newest that it reads.
+    const NEWEST: u32;
+
     /// Returns the version of the line's format.
     fn version(&self) -> u32;
 }
@@ -104,7 +104,7 @@ impl<T: Decision> DecisionLines<T> {
             };
             let record: T =
                 serde_json::from_slice(line).map_err(|error| damaged(error.to_string()))?;
-            if record.version() > VERSION {
+            if record.version() > T::NEWEST {
                 return Err(damaged(format!("version {} is unknown", record.version())));
             }
             records.push(record);

@@ -10,9 +10,11 @@ use skillhost_manifest::{ExtensionKind, IntegrationMode, Manifest};
 use skillhost_payload::ToolSpec;
 use skillhost_policy::IsolationLevel;
 
-use super::decision_log::VERSION;
 use crate::installation::library_file_name;
 use crate::timestamp::now_ms;
+
+/// The version of the records of extensions.
+pub(super) const VERSION: u32 = 1;
 
 /// The most changed files or tools that a reason names.
 const MAX_NAMED: usize = 5;

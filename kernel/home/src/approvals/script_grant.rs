@@ -1,13 +1,15 @@
-//! Grants of skills' scripts: the operator's decision that the scripts of one tree may be run
-//! without a question each time, under one policy.
+//! Grants of skills' code: the operator's decision that the scripts and handler programs of one tree
+//! may be run without a question each time, each use under its own policy.
 
+use std::collections::BTreeSet;
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use skillhost_payload::SkillTree;
-use skillhost_policy::IsolationLevel;
+use skillhost_policy::{ComposedPolicy, IsolationLevel, PolicyUse};
 
-use super::decision_log::{Decision, DecisionLines, VERSION};
+use super::decision_log::{Decision, DecisionLines};
 use super::error::ApprovalsError;
 use super::record::{ApprovalAction, ApprovalSurface, Approver};
 use crate::home::Home;
@@ -15,6 +17,10 @@ use crate::timestamp::now_ms;
 
 /// The file of the grants in the kernel's data directory.
 const FILE: &str = "script-approvals.jsonl";
+
+/// The version of the records. Those of version 1 did not separate scripts from handler programs, so
+/// they cover neither.
+const VERSION: u32 = 2;
 
 /// The changed files that a reason names.
 const MAX_NAMED: usize = 5;
@@ -32,10 +38,12 @@ pub struct ScriptGrant {
     pub action: ApprovalAction,
     /// The digest of the tree, with its prefix.
     pub digest: String,
-    /// The digests of the policies: that of scripts and that of handler programs.
-    pub policies: Vec<String>,
-    /// The isolation level that a run reached at that time; a lower one is not covered.
-    pub level: IsolationLevel,
+    /// The policy of scripts. A record of version 1 has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub script_policy: Option<GrantedPolicy>,
+    /// The policy of handler programs. A record of version 1 has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handler_policy: Option<GrantedPolicy>,
     /// The files of the tree, so that a later change can be named.
     pub files: Vec<GrantedFile>,
     /// The name of the approver.
@@ -44,6 +52,28 @@ pub struct ScriptGrant {
     pub surface: ApprovalSurface,
     /// The time of the decision, in milliseconds since 1970.
     pub at_ms: u64,
+}
+
+/// The policy of one use of a skill's code.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GrantedPolicy {
+    /// The digest of the policy, with its prefix.
+    pub digest: String,
+    /// The statements that the digest covers, so that a later change can be named.
+    pub statements: Vec<String>,
+    /// The isolation level that a run reaches; a grant does not cover a lower one.
+    pub level: IsolationLevel,
+}
+
+/// A difference between the policy of a grant and that of a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PolicyChange {
+    /// The key, such as `seconds` or `allowedDomains`.
+    pub key: String,
+    /// The value that is gone.
+    pub before: Option<String>,
+    /// The value that is new.
+    pub after: Option<String>,
 }
 
 /// A file of a granted tree.
@@ -65,10 +95,12 @@ pub enum GrantStatus {
     Granted,
     /// No grant is in force.
     Missing,
+    /// The grant is a record of an earlier version, which did not separate the uses.
+    Outdated,
     /// Files changed since the grant; holds their paths.
     FilesChanged(Vec<String>),
-    /// The policy is another one.
-    PolicyChanged,
+    /// The policy is another one; holds the differences.
+    PolicyChanged(Vec<PolicyChange>),
     /// The isolation is weaker than at the time of the grant.
     LevelLowered(IsolationLevel),
 }
@@ -78,18 +110,72 @@ pub enum GrantStatus {
 pub struct ScriptGrants(DecisionLines<ScriptGrant>);
 
 impl Decision for ScriptGrant {
+    const NEWEST: u32 = VERSION;
+
     fn version(&self) -> u32 {
         self.version
     }
 }
 
+impl GrantedPolicy {
+    /// Returns what a grant has to name of a policy and the level that a run under it reaches.
+    #[must_use]
+    pub fn new(policy: &ComposedPolicy, level: IsolationLevel) -> Self {
+        Self { digest: policy.digest(), statements: policy.statements(), level }
+    }
+
+    /// Returns the differences of a later policy.
+    fn changes_to(&self, now: &Self) -> Vec<PolicyChange> {
+        let parse = |statements: &[String]| -> BTreeSet<(String, String)> {
+            let pairs = statements.iter().filter_map(|statement| statement.split_once('='));
+            pairs.map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
+        };
+        let (before, after) = (parse(&self.statements), parse(&now.statements));
+        let mut gone: Vec<_> = before.difference(&after).cloned().collect();
+        let mut changes = Vec::new();
+        for (key, value) in after.difference(&before) {
+            // The new value of a limit replaces the old one; entries of lists come and go alone.
+            let is_limit = |list: &BTreeSet<(String, String)>| {
+                list.iter().filter(|(other, _)| other == key).count() == 1
+            };
+            let replaced = gone.iter().position(|(other, _)| other == key);
+            let replaced = replaced.filter(|_| is_limit(&before) && is_limit(&after));
+            changes.push(PolicyChange {
+                key: key.clone(),
+                before: replaced.map(|at| gone.remove(at).1),
+                after: Some(value.clone()),
+            });
+        }
+        let removed = gone.into_iter().map(|(key, value)| PolicyChange {
+            key,
+            before: Some(value),
+            after: None,
+        });
+        changes.extend(removed);
+        changes
+    }
+}
+
+impl fmt::Display for PolicyChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let key = &self.key;
+        match (&self.before, &self.after) {
+            (Some(before), Some(after)) => write!(f, "{key} {before} → {after}"),
+            (None, Some(after)) => write!(f, "{key} {after} added"),
+            (Some(before), None) => write!(f, "{key} {before} removed"),
+            (None, None) => f.write_str(key),
+        }
+    }
+}
+
 impl ScriptGrant {
-    /// Creates a grant for exactly these files, these policies and at least this level.
+    /// Creates a grant for exactly these files: scripts under one policy and handler programs under
+    /// another, each at least at its level.
     #[must_use]
     pub fn new(
         tree: &SkillTree,
-        policies: &[String],
-        level: IsolationLevel,
+        script_policy: GrantedPolicy,
+        handler_policy: GrantedPolicy,
         approver: &Approver,
     ) -> Self {
         Self {
@@ -98,8 +184,8 @@ impl ScriptGrant {
             root: tree.root.clone(),
             action: ApprovalAction::Approve,
             digest: tree.digest.clone(),
-            policies: policies.to_vec(),
-            level,
+            script_policy: Some(script_policy),
+            handler_policy: Some(handler_policy),
             files: tree.files.iter().map(GrantedFile::of_tree_file).collect(),
             approved_by: approver.by.clone(),
             surface: approver.surface,
@@ -111,6 +197,7 @@ impl ScriptGrant {
     #[must_use]
     pub fn revoked(&self, approver: &Approver) -> Self {
         Self {
+            version: VERSION,
             action: ApprovalAction::Revoke,
             approved_by: approver.by.clone(),
             surface: approver.surface,
@@ -119,17 +206,35 @@ impl ScriptGrant {
         }
     }
 
-    /// Compares the grant with a run.
+    /// Returns the policy of a use that was granted.
     #[must_use]
-    pub fn status(&self, tree: &SkillTree, policy: &str, level: IsolationLevel) -> GrantStatus {
+    pub fn policy(&self, policy_use: PolicyUse) -> Option<&GrantedPolicy> {
+        match policy_use {
+            PolicyUse::Script => self.script_policy.as_ref(),
+            PolicyUse::Handler => self.handler_policy.as_ref(),
+            // No code of a skill.
+            PolicyUse::Process | PolicyUse::Build | PolicyUse::Command => None,
+        }
+    }
+
+    /// Compares the grant with a run. A use is covered under its own policy only.
+    #[must_use]
+    pub fn status(
+        &self,
+        tree: &SkillTree,
+        policy_use: PolicyUse,
+        now: &GrantedPolicy,
+    ) -> GrantStatus {
         if self.action != ApprovalAction::Approve {
-            GrantStatus::Missing
-        } else if self.digest != tree.digest {
+            return GrantStatus::Missing;
+        }
+        let Some(granted) = self.policy(policy_use) else { return GrantStatus::Outdated };
+        if self.digest != tree.digest {
             GrantStatus::FilesChanged(self.changed_files(tree))
-        } else if !self.policies.iter().any(|granted| granted == policy) {
-            GrantStatus::PolicyChanged
-        } else if level < self.level {
-            GrantStatus::LevelLowered(self.level)
+        } else if granted.digest != now.digest {
+            GrantStatus::PolicyChanged(granted.changes_to(now))
+        } else if now.level < granted.level {
+            GrantStatus::LevelLowered(granted.level)
         } else {
             GrantStatus::Granted
         }
@@ -170,9 +275,14 @@ impl ScriptGrants {
 
     /// Compares the grant of a skill with a run.
     #[must_use]
-    pub fn status(&self, tree: &SkillTree, policy: &str, level: IsolationLevel) -> GrantStatus {
+    pub fn status(
+        &self,
+        tree: &SkillTree,
+        policy_use: PolicyUse,
+        now: &GrantedPolicy,
+    ) -> GrantStatus {
         let grant = self.find(&tree.skill_id, &tree.root);
-        grant.map_or(GrantStatus::Missing, |grant| grant.status(tree, policy, level))
+        grant.map_or(GrantStatus::Missing, |grant| grant.status(tree, policy_use, now))
     }
 
     /// Appends a decision; it is on disk when this returns. One that is in force already is not
@@ -221,38 +331,109 @@ mod tests {
         }
     }
 
+    fn policy(statements: &[&str], level: IsolationLevel) -> GrantedPolicy {
+        let statements: Vec<_> = statements.iter().map(|it| (*it).to_owned()).collect();
+        GrantedPolicy { digest: statements.join("\n"), statements, level }
+    }
+
+    fn create_home(dir: &Path) -> Home {
+        std::fs::create_dir(dir.join("sandbox")).unwrap();
+        Home::open(dir, HomeSource::Argument).unwrap()
+    }
+
     #[test]
     fn grant_covers_files_policy_and_level() {
         let dir = tempfile::tempdir().unwrap();
-        std::fs::create_dir(dir.path().join("sandbox")).unwrap();
-        let home = Home::open(dir.path(), HomeSource::Argument).unwrap();
-        let status = |tree: &SkillTree, policy: &str, level| {
-            ScriptGrants::load(&home).unwrap().status(tree, policy, level)
+        let home = create_home(dir.path());
+        let status = |tree: &SkillTree, seconds: &str, level| {
+            let now = policy(&[seconds], level);
+            ScriptGrants::load(&home).unwrap().status(tree, PolicyUse::Script, &now)
         };
         let (approved, namespaces) = (tree("1", "aa"), IsolationLevel::Namespaces);
-        assert_eq!(status(&approved, "p", namespaces), GrantStatus::Missing);
+        assert_eq!(status(&approved, "seconds=30", namespaces), GrantStatus::Missing);
         let operator = Approver::operator(ApprovalSurface::CommandLine);
-        let grant = ScriptGrant::new(&approved, &["p".into()], IsolationLevel::Landlock, &operator);
+        let granted = policy(&["seconds=30"], IsolationLevel::Landlock);
+        let grant = ScriptGrant::new(&approved, granted.clone(), granted, &operator);
         for _ in 0..2 {
             ScriptGrants::append(&home, &grant).unwrap();
         }
         assert_eq!(ScriptGrants::load(&home).unwrap().0.records.len(), 1);
-        assert_eq!(status(&approved, "p", namespaces), GrantStatus::Granted);
-        assert_eq!(status(&approved, "q", namespaces), GrantStatus::PolicyChanged);
+        assert_eq!(status(&approved, "seconds=30", namespaces), GrantStatus::Granted);
+        let GrantStatus::PolicyChanged(changes) = status(&approved, "seconds=20", namespaces)
+        else {
+            panic!("another policy is covered");
+        };
+        assert_eq!(changes.len(), 1);
+        assert_eq!(changes[0].to_string(), "seconds 30 → 20");
         assert_eq!(
-            status(&approved, "p", IsolationLevel::None),
+            status(&approved, "seconds=30", IsolationLevel::None),
             GrantStatus::LevelLowered(IsolationLevel::Landlock)
         );
         let changed = tree("2", "bb");
         assert_eq!(
-            status(&changed, "p", namespaces),
+            status(&changed, "seconds=30", namespaces),
             GrantStatus::FilesChanged(vec!["scripts/a.py".into()])
         );
         let elsewhere = SkillTree { root: "/other/pdf".into(), ..tree("1", "aa") };
-        assert_eq!(status(&elsewhere, "p", namespaces), GrantStatus::Missing);
+        assert_eq!(status(&elsewhere, "seconds=30", namespaces), GrantStatus::Missing);
         ScriptGrants::append(&home, &grant.revoked(&operator)).unwrap();
-        assert_eq!(status(&approved, "p", namespaces), GrantStatus::Missing);
+        assert_eq!(status(&approved, "seconds=30", namespaces), GrantStatus::Missing);
         std::fs::write(home.data_dir("kernel").join(FILE), "{}\n").unwrap();
         assert!(matches!(ScriptGrants::load(&home), Err(ApprovalsError::Damaged { .. })));
+    }
+
+    #[test]
+    fn policy_and_level_of_one_use_do_not_cover_another() {
+        let tree = tree("1", "aa");
+        let operator = Approver::operator(ApprovalSurface::CommandLine);
+        let closed = policy(&["seconds=30"], IsolationLevel::Namespaces);
+        let open = policy(&["allowedDomains=evil.org", "seconds=30"], IsolationLevel::Landlock);
+        let grant = ScriptGrant::new(&tree, closed.clone(), open.clone(), &operator);
+        let status = |policy_use, now: &GrantedPolicy| grant.status(&tree, policy_use, now);
+        assert_eq!(status(PolicyUse::Script, &closed), GrantStatus::Granted);
+        assert_eq!(status(PolicyUse::Handler, &open), GrantStatus::Granted);
+        for (policy_use, now, change) in [
+            (PolicyUse::Script, &open, "allowedDomains evil.org added"),
+            (PolicyUse::Handler, &closed, "allowedDomains evil.org removed"),
+        ] {
+            let GrantStatus::PolicyChanged(changes) = status(policy_use, now) else {
+                panic!("{policy_use:?} is covered");
+            };
+            assert_eq!(changes.iter().map(ToString::to_string).collect::<Vec<_>>(), [change]);
+        }
+        let lower = GrantedPolicy { level: IsolationLevel::Landlock, ..closed };
+        assert_eq!(
+            status(PolicyUse::Script, &lower),
+            GrantStatus::LevelLowered(IsolationLevel::Namespaces)
+        );
+    }
+
+    #[test]
+    fn changed_list_entries_are_named_alone() {
+        let level = IsolationLevel::Landlock;
+        let before = policy(&["allowRead=/a", "allowRead=/b", "files=1"], level);
+        let after = policy(&["allowRead=/b", "allowRead=/c=d", "files=1"], level);
+        let changes: Vec<_> = before.changes_to(&after).iter().map(ToString::to_string).collect();
+        assert_eq!(changes, ["allowRead /c=d added", "allowRead /a removed"]);
+    }
+
+    #[test]
+    fn record_of_first_version_covers_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = create_home(dir.path());
+        let line = r#"{"version":1,"skill_id":"pdf","root":"/skills/pdf","action":"approve","digest":"1","policies":["p","q"],"level":"landlock","files":[],"approved_by":"operator","surface":"command_line","at_ms":1}"#;
+        std::fs::create_dir_all(home.data_dir("kernel")).unwrap();
+        std::fs::write(home.data_dir("kernel").join(FILE), format!("{line}\n")).unwrap();
+        let grants = ScriptGrants::load(&home).unwrap();
+        let now = GrantedPolicy { digest: "p".into(), ..policy(&[], IsolationLevel::Namespaces) };
+        let approved = tree("1", "aa");
+        for policy_use in [PolicyUse::Script, PolicyUse::Handler] {
+            assert_eq!(grants.status(&approved, policy_use, &now), GrantStatus::Outdated);
+        }
+        let operator = Approver::operator(ApprovalSurface::CommandLine);
+        let revoked = grants.find("pdf", &approved.root).unwrap().revoked(&operator);
+        ScriptGrants::append(&home, &revoked).unwrap();
+        let grants = ScriptGrants::load(&home).unwrap();
+        assert_eq!(grants.status(&approved, PolicyUse::Script, &now), GrantStatus::Missing);
     }
 }

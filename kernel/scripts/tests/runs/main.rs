@@ -4,6 +4,7 @@
 #![expect(clippy::print_stdout, reason = "a skipped test tells its reason")]
 
 mod fixture;
+mod grants;
 mod injected;
 mod limits;
 mod refusals;

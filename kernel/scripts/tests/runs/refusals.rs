@@ -113,7 +113,7 @@ fn approval_shows_run_without_control_characters() {
         "not granted, although the skill requests it: allowedDomains evil.example.org",
         "allowWrite",
         "isolation: ",
-        plan.granted_policy(),
+        &plan.granted_policy().digest,
     ] {
         assert!(text.contains(part), "{part} in {text}");
     }
