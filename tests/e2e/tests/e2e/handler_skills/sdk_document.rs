@@ -256,7 +256,7 @@ fn each_program_of_document_runs() {
     for example in EXAMPLES {
         write_example(&home, example);
     }
-    let _kernel = start_kernel(&home);
+    let kernel = start_kernel(&home);
     for ProgramExample { shows, words, result, .. } in EXAMPLES {
         let expected: Value = serde_json::from_str(result).unwrap();
         assert_eq!(call(&home, words)["result"], expected, "{shows}");
@@ -269,6 +269,7 @@ fn each_program_of_document_runs() {
     let tools: Vec<_> = tools.iter().map(|program| program["tool"].as_str().unwrap()).collect();
     assert_eq!(tools, ["several.chart", "several"]);
     assert_eq!(shown["tools"]["left_out"].as_array().unwrap().len(), 2);
+    kernel.interrupt().success();
 }
 
 /// Section 3 and the table of enforced constraints: a frontmatter, and its finding. `{…}` stands for
