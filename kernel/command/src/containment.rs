@@ -5,11 +5,11 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use skillhost_files::RunDirectory;
 use skillhost_home::{Home, SettingsError, load_operator_policy};
 use skillhost_payload::{CallError, ErrorKind};
 use skillhost_policy::{ComposedPolicy, PolicyError, PolicyRequest, PolicyUse};
 use skillhost_sandbox::{IsolationReport, RefusalKind, SandboxLauncher, SandboxRefusal};
-use tempfile::TempDir;
 
 use crate::environment::command_environment;
 use crate::toolchains::find_toolchains;
@@ -34,7 +34,7 @@ pub(crate) struct ContainedCommand {
     /// The complete environment.
     pub(crate) environment: BTreeMap<OsString, OsString>,
     /// Its home directory and temporary directory, removed with this value.
-    scratch: TempDir,
+    scratch: RunDirectory,
 }
 
 /// Prepares the containment of a command that may change the directory `writable`. Blocks.
@@ -52,10 +52,8 @@ pub(crate) fn prepare_containment(
         return Ok(Containment::Off);
     }
     let io_error = |error: std::io::Error| CallError::new(ErrorKind::Io, error.to_string());
-    let scratch =
-        tempfile::Builder::new().prefix("skillhost-command-").tempdir().map_err(io_error)?;
-    // A policy has no paths with links.
-    let scratch_path = scratch.path().canonicalize().map_err(io_error)?;
+    let scratch = RunDirectory::create().map_err(io_error)?;
+    let scratch_path = scratch.path().to_owned();
     let variable = |name: &str| std::env::var_os(name);
     let toolchains = find_toolchains(&operator.user_home, variable);
     let mut base = PolicyUse::Command.default_policy(writable);

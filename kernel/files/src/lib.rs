@@ -1,4 +1,4 @@
-//! Files: how skillhost writes, appends, reads and digests them.
+//! Files: how skillhost writes, appends, reads and digests them, and private directories.
 //!
 //! No other crate of the workspace is used here, and nothing here knows what is in a file.
 
@@ -15,6 +15,7 @@ mod path_suffix;
 mod private_dir;
 mod replace;
 mod rotated_log;
+mod run_directory;
 mod sqlite_uri;
 mod synced;
 pub mod temporary;
@@ -31,6 +32,7 @@ pub use path_suffix::with_suffix;
 pub use private_dir::create_private_dir;
 pub use replace::{ReplaceError, replace_file};
 pub use rotated_log::{LogLimits, RotatedLog, rotated_files};
+pub use run_directory::{RunDirectory, remove_abandoned_runs};
 pub use sqlite_uri::sqlite_immutable_uri;
 pub use synced::{assert_may_block, sync_directory, sync_file, sync_tree, write_new_file};
 pub use tree::{

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize as _;
+use skillhost_files::RunDirectory;
 use skillhost_home::{Approver, GrantedPolicy, ScriptGrant};
 use skillhost_payload::{CallError, ErrorKind, SkillTree};
 use skillhost_policy::{
@@ -57,13 +58,13 @@ impl GrantTerms {
         tree: &SkillTree,
     ) -> Result<Self, CallError> {
         let io_error = |error: std::io::Error| CallError::new(ErrorKind::Io, error.to_string());
-        let directory = tempfile::tempdir().map_err(io_error)?;
-        let base = std::fs::canonicalize(directory.path()).map_err(io_error)?;
+        let directory = RunDirectory::create().map_err(io_error)?;
+        let base = directory.path();
         for name in ["work", "skill", "scratch"] {
-            create_scratch(&base, name).map_err(io_error)?;
+            create_scratch(base, name).map_err(io_error)?;
         }
         let determine_use = |policy_use| -> Result<UseTerms, CallError> {
-            let policy = compose_at(operator, policy_use, tree, &base)?;
+            let policy = compose_at(operator, policy_use, tree, base)?;
             let isolation = launcher.probe(&policy.policy).map_err(|refusal| {
                 CallError::new(ErrorKind::Unavailable, refusal.to_string()).with_hint(refusal.hint)
             })?;

@@ -3,17 +3,17 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fs::{self, File, Permissions};
+use std::fs::File;
 use std::io::Read as _;
-use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
+use skillhost_files::RunDirectory;
 use skillhost_files::jail::RelPath;
 use skillhost_home::GrantedPolicy;
 use skillhost_payload::{CallError, ErrorKind, SkillTree, SkillTreeFile};
 use skillhost_policy::{ComposedPolicy, OperatorPolicy, PolicyLayer, PolicyUse};
 use skillhost_sandbox::{IsolationReport, LaunchSpec, SandboxLauncher};
-use tempfile::TempDir;
 
 use crate::environment::{RunDirectories, check_variables, script_environment};
 use crate::grant_terms::{COPY_NAME, PolicyTerms, RequiredPaths, SCRATCH_NAME, grant_policy};
@@ -69,7 +69,7 @@ pub struct ScriptPlan {
     /// What a grant has to name.
     pub(crate) granted: GrantedPolicy,
     interpreter: Interpreter,
-    scratch: TempDir,
+    scratch: RunDirectory,
     home: PathBuf,
     temporary: PathBuf,
 }
@@ -106,12 +106,8 @@ impl ScriptPlan {
             CallError::new(ErrorKind::Io, format!("the private directory of the run: {error}"))
                 .with_hint("check the free space of the temporary directory")
         };
-        let scratch = tempfile::Builder::new()
-            .prefix("skillhost-scratch-")
-            .permissions(Permissions::from_mode(0o700))
-            .tempdir()
-            .map_err(io_error)?;
-        let base = fs::canonicalize(scratch.path()).map_err(io_error)?;
+        let scratch = RunDirectory::create().map_err(io_error)?;
+        let base = scratch.path().to_owned();
         let home = create_scratch(&base, "home").map_err(io_error)?;
         let temporary = create_scratch(&base, "tmp").map_err(io_error)?;
         let parent = copy.root().parent().unwrap_or(copy.root()).to_owned();

@@ -9,6 +9,7 @@ use serde_json::json;
 use skillhost_core::{
     ExtensionHost, PinnedInstance, Plugin, PreparedCall, ToolTable, get_skill_tree,
 };
+use skillhost_files::remove_abandoned_runs;
 use skillhost_home::{GrantStatus, KERNEL_OWNER, load_operator_policy};
 use skillhost_manifest::ExtensionId;
 use skillhost_payload::{
@@ -51,14 +52,17 @@ struct ScriptTool {
     launcher: SandboxLauncher,
 }
 
-/// Adds the tool to those of the kernel.
+/// Adds the tool to those of the kernel, and removes the private directories of killed kernels on
+/// another thread.
 ///
 /// # Panics
-/// If the name is taken, which is a mistake in the program.
+/// If the name is taken, which is a mistake in the program; outside of a tokio runtime.
 pub fn add_script_tool(tools: &mut ToolTable, host: &Arc<ExtensionHost>) {
     let owner = ExtensionId::new(KERNEL_OWNER).expect("the id is valid");
     let tool = ScriptTool { host: Arc::downgrade(host), launcher: SandboxLauncher::default() };
     let plugin: Arc<dyn Plugin> = Arc::new(tool);
+    // Nothing waits for it: a directory that is in use is locked.
+    drop(spawn_blocking(remove_abandoned_runs));
     let added = tools.add_builtin(&owner, &plugin, &[tool_spec()]);
     added.expect("the tool has a valid name and schema");
 }

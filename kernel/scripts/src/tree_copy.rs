@@ -1,19 +1,18 @@
 //! Private copies of skills: the files that run are exactly those of a digest.
 
-use std::fs::{self, DirBuilder, OpenOptions, Permissions};
+use std::fs::{DirBuilder, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use skillhost_files::jail::{RelPath, open_root};
-use skillhost_files::{PackageError, PackageFile, copy_package_file, package_digest};
+use skillhost_files::{PackageError, PackageFile, RunDirectory, copy_package_file, package_digest};
 use skillhost_payload::{CallError, ErrorKind, SkillTree, SkillTreeFile};
-use tempfile::TempDir;
 
 /// A private copy of a skill's files. Removed on drop.
 #[derive(Debug)]
 pub struct TreeCopy {
-    directory: TempDir,
+    directory: RunDirectory,
     root: PathBuf,
     digest: String,
 }
@@ -106,14 +105,8 @@ pub fn copy_tree(tree: &SkillTree) -> Result<TreeCopy, TreeCopyError> {
         move |source| TreeCopyError::Directory { skill_id, path, source }
     };
     let temporary = std::env::temp_dir();
-    let directory = tempfile::Builder::new()
-        .prefix("skillhost-run-")
-        .permissions(Permissions::from_mode(0o700))
-        .tempdir_in(&temporary);
-    let directory = directory.map_err(directory_error(&temporary))?;
-    // Without links, because the policy of the run names it.
-    let base = fs::canonicalize(directory.path()).map_err(directory_error(directory.path()))?;
-    let root = base.join(directory_name(&tree.skill_id));
+    let directory = RunDirectory::create().map_err(directory_error(&temporary))?;
+    let root = directory.path().join(directory_name(&tree.skill_id));
     create_dir(&root).map_err(directory_error(&root))?;
     let source = open_root(&tree.root).map_err(directory_error(&tree.root))?;
     for file in &listed {
@@ -166,9 +159,11 @@ fn to_package_file(file: &SkillTreeFile) -> PackageFile {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::symlink;
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
 
     use skillhost_files::PackageTree;
+    use tempfile::TempDir;
 
     use super::*;
 

@@ -1,6 +1,8 @@
 //! `skillhost skill run`: a script of a skill in isolation, started by the operator.
 
 use std::collections::BTreeMap;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
@@ -31,15 +33,14 @@ const LIMIT_REACHED: u8 = 124;
 const SKILL_PREFIX: &str = "@skill";
 
 pub(super) fn cmd_skill_run(session: &CliContext, args: &RunScriptArgs) -> CommandResult {
-    // Settings of a home that is not trusted must not widen a policy.
-    let home = session.find_trusted_home()?;
+    let home = find_settings_home(session, &args.roots)?;
     let tree = read_tree(session, &args.id, &args.roots)?;
     let operator = operator_policy(home.as_ref())?;
     for note in &operator.notes {
         session.output.print_note(display_safe(note));
     }
     let layer = args.policy.as_deref().map(|path| read_policy(session, path)).transpose()?;
-    let (work, workdir) = work_directory(session, home.as_ref(), args.workdir.as_deref())?;
+    let work = WorkDirectory::open(session, home.as_ref(), args.workdir.as_deref())?;
     let variables: BTreeMap<_, _> = args.env.iter().cloned().collect();
     let request = ScriptRequest {
         tree: &tree,
@@ -47,8 +48,8 @@ pub(super) fn cmd_skill_run(session: &CliContext, args: &RunScriptArgs) -> Comma
         path: &args.path,
         arguments: &args.args,
         variables: &variables,
-        workdir: &workdir,
-        work: &work,
+        workdir: &work.start,
+        work: &work.root,
         operator_layer: layer.as_ref(),
         deadline_seconds: None,
     };
@@ -59,7 +60,7 @@ pub(super) fn cmd_skill_run(session: &CliContext, args: &RunScriptArgs) -> Comma
         return Ok(exit::OK);
     }
     let result = session.block_on(Box::pin(plan.run()))?.map_err(refusal)?;
-    print_result(session, &result, &work)?;
+    print_result(session, &result, &work.root)?;
     Ok(exit_code(&result))
 }
 
@@ -73,6 +74,21 @@ pub(super) fn read_tree(
     let snapshot = store.snapshot();
     let id = resolve_skill(&snapshot, id)?;
     skill_tree(&store, &snapshot, Audience::Operator, Some(&id)).map_err(registry_error)
+}
+
+/// Returns the home whose settings apply to a run. A home that is not trusted must not widen a policy:
+/// there only skills of roots that the command line names are run, as outside of a home.
+fn find_settings_home(session: &CliContext, roots: &SkillRoots) -> Result<Option<Home>, CliError> {
+    match session.home() {
+        Ok(home) if home.is_untrusted() && !roots.roots.is_empty() => {
+            let path = home.root().display();
+            session.output.print_note(display_safe(&format!(
+                "{path} is not trusted: its settings are not used, and its work directory neither"
+            )));
+            Ok(None)
+        }
+        _ => session.find_trusted_home(),
+    }
 }
 
 /// Returns the operator's statements; outside of a home there are only the defaults.
@@ -107,31 +123,55 @@ fn read_policy(session: &CliContext, path: &Path) -> Result<PolicyLayer, CliErro
     Ok(parsed.layer)
 }
 
-/// Returns the writable directory, without links, and the directory in which the script starts.
-fn work_directory(
-    session: &CliContext,
-    home: Option<&Home>,
-    given: Option<&str>,
-) -> Result<(PathBuf, String), CliError> {
-    let in_skill = given.is_some_and(|dir| dir == SKILL_PREFIX || dir.starts_with("@skill/"));
-    if let Some(dir) = given.filter(|_| !in_skill) {
-        let path = session.environment.current_dir.join(dir);
-        let found = path.canonicalize().ok().filter(|path| path.is_dir());
-        let found = found.ok_or_else(|| {
-            let message = format!("{}: no such directory", path.display());
-            CliError::new(exit::NOT_FOUND, message).with_hint("--workdir names a directory")
-        })?;
-        return Ok((found, ".".to_owned()));
+/// The directory that a script may change.
+struct WorkDirectory {
+    /// Its path, without links.
+    root: PathBuf,
+    /// The directory in which the script starts, as the request names it.
+    start: String,
+    /// Whether it was created for this run, outside of a home.
+    is_temporary: bool,
+}
+
+impl WorkDirectory {
+    fn open(
+        session: &CliContext,
+        home: Option<&Home>,
+        given: Option<&str>,
+    ) -> Result<Self, CliError> {
+        let in_skill = given.is_some_and(|dir| dir == SKILL_PREFIX || dir.starts_with("@skill/"));
+        if let Some(dir) = given.filter(|_| !in_skill) {
+            let path = session.environment.current_dir.join(dir);
+            let found = path.canonicalize().ok().filter(|path| path.is_dir());
+            let root = found.ok_or_else(|| {
+                let message = format!("{}: no such directory", path.display());
+                CliError::new(exit::NOT_FOUND, message).with_hint("--workdir names a directory")
+            })?;
+            return Ok(Self { root, start: ".".to_owned(), is_temporary: false });
+        }
+        let start = given.unwrap_or(".").to_owned();
+        if let Some(home) = home {
+            let root = open_thread_directory(home, OPERATOR_THREAD).map_err(CliError::from)?;
+            return Ok(Self { root, start, is_temporary: false });
+        }
+        let io_error = |error: std::io::Error| CliError::new(exit::IO, error.to_string());
+        let parent = std::env::temp_dir().canonicalize().map_err(io_error)?;
+        let directory = tempfile::Builder::new()
+            .prefix("skillhost-work-")
+            .permissions(Permissions::from_mode(0o700))
+            .tempdir_in(parent)
+            .map_err(io_error)?;
+        Ok(Self { root: directory.keep(), start, is_temporary: true })
     }
-    let start = given.unwrap_or(".").to_owned();
-    if let Some(home) = home {
-        let work = open_thread_directory(home, OPERATOR_THREAD).map_err(CliError::from)?;
-        return Ok((work, start));
+}
+
+impl Drop for WorkDirectory {
+    fn drop(&mut self) {
+        if self.is_temporary {
+            // Fails for a directory with results of the script, which stay.
+            let _ = std::fs::remove_dir(&self.root);
+        }
     }
-    let io_error = |error: std::io::Error| CliError::new(exit::IO, error.to_string());
-    let work = std::env::temp_dir().join(format!("skillhost-work-{}", std::process::id()));
-    skillhost_files::create_private_dir(&work).map_err(io_error)?;
-    Ok((work.canonicalize().map_err(io_error)?, start))
 }
 
 fn print_result(session: &CliContext, result: &ScriptResult, work: &Path) -> Result<(), CliError> {
