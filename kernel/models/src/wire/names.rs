@@ -12,6 +12,9 @@ const MAX_ID: usize = 40;
 /// The prefix of ids that the provider has not assigned.
 const GENERATED_PREFIX: &str = "made_";
 
+/// Names by which models call a tool without its namespace, as they call `read_skill`.
+const SHORT_NAMES: [(&str, &str); 1] = [("run_script", "skills.run_script")];
+
 /// The two-way mapping of a request's tool names.
 #[derive(Debug, Default)]
 pub(crate) struct ToolNameMap {
@@ -36,13 +39,19 @@ impl ToolNameMap {
         for &name in all.iter().filter(|name| sanitize_name(name, MAX_NAME) == **name) {
             names.insert(name, name.to_owned());
         }
-        for name in all {
+        for &name in &all {
             if !names.to_wire.contains_key(name) {
                 let wanted = sanitize_name(name, MAX_NAME);
                 let free = (1..).map(|number| append_number(&wanted, number));
                 let free = free.into_iter().find(|free| !names.from_wire.contains_key(free));
                 // The range is unlimited, so a free name is always found.
                 names.insert(name, free.unwrap_or(wanted));
+            }
+        }
+        for (short, name) in SHORT_NAMES {
+            // A tool that really has the name keeps it.
+            if all.contains(&name) && !names.from_wire.contains_key(short) {
+                names.from_wire.insert(short.to_owned(), name.to_owned());
             }
         }
         names
@@ -194,6 +203,18 @@ mod tests {
         assert_eq!(names.to_kernel("skills_load"), "skills_load");
         // A model that writes the kernel's name means this tool.
         assert_eq!(names.to_kernel("skills.load"), "skills.load");
+    }
+
+    #[test]
+    fn short_name_is_for_offered_tool_only() {
+        let to_kernel = |tools: &[&str], name: &str| {
+            ToolNameMap::from_request(&request(tools, &[])).to_kernel(name)
+        };
+        assert_eq!(to_kernel(&["skills.run_script"], "run_script"), "skills.run_script");
+        assert_eq!(to_kernel(&["skills.run_script"], "skills_run_script"), "skills.run_script");
+        assert_eq!(to_kernel(&["skills.run_script", "run_script"], "run_script"), "run_script");
+        assert_eq!(to_kernel(&["skills.load"], "run_script"), "run_script");
+        assert_eq!(to_kernel(&["skills.load"], "load"), "load");
     }
 
     #[test]

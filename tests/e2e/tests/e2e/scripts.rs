@@ -1,11 +1,12 @@
 //! Tests of scripts of skills: run by the operator, and by agents with and without approval.
 
 use std::fs;
+use std::path::Path;
 
-use mock_model::{MockModel, Step};
-use test_support::{TestHome, can_isolate, program};
+use mock_model::{MockModel, Step, Wire};
+use test_support::{Output, TestHome, can_isolate, program};
 
-use crate::agents_scene::agents_home;
+use crate::agents_scene::{agents_home, agents_home_on};
 
 const SKILL: &str = "---\nname: demo\ndescription: Demos. Use for demos.\n\
                      allowed-tools: read_skill skills.run_script\n---\nRun scripts/a.sh.\n";
@@ -13,9 +14,21 @@ const LOAD: &str = r#"{"skill_id": "demo"}"#;
 const RUN: &str = r#"{"path": "scripts/a.sh", "args": ["x"]}"#;
 
 fn demo_home(mock: &MockModel) -> TestHome {
-    agents_home(mock)
-        .skill("demo", SKILL)
+    add_demo(agents_home(mock))
+}
+
+fn add_demo(home: TestHome) -> TestHome {
+    home.skill("demo", SKILL)
         .file("sandbox/skills/demo/scripts/a.sh", "echo \"ran $1\"; echo made > made.txt\n")
+}
+
+/// Returns the digest of the skill's files, and approves its scripts.
+fn approve_demo(home: &TestHome) -> String {
+    let shown = home.skillhost(["skill", "show", "demo", "--json"]).success().json();
+    let digest = shown["scripts"]["digest"].as_str().unwrap();
+    let digest = digest.trim_start_matches("sha256:").to_owned();
+    home.skillhost(["skill", "approve-scripts", "demo", "--yes", "--digest", &digest]).success();
+    digest
 }
 
 fn can_run() -> bool {
@@ -84,12 +97,9 @@ fn approved_scripts_run_until_they_change() {
     };
     let mock = MockModel::with(ask().into_iter().chain(ask()).chain(ask()));
     let home = demo_home(&mock);
-    let shown = home.skillhost(["skill", "show", "demo", "--json"]).success().json();
-    let digest =
-        shown["scripts"]["digest"].as_str().unwrap().trim_start_matches("sha256:").to_owned();
     home.skillhost(["skill", "approve-scripts", "demo"]).exits(2);
+    let digest = approve_demo(&home);
     let approve = ["skill", "approve-scripts", "demo", "--yes", "--digest", &digest];
-    home.skillhost(approve).success();
     let shown = home.skillhost(["skill", "show", "demo"]).success().stdout;
     assert!(shown.contains("approved, digest of all files"), "{shown}");
     home.skillhost(["ask", "--agent", "worker", "Run it"]).success();
@@ -107,4 +117,85 @@ fn approved_scripts_run_until_they_change() {
         .success();
     let ran = mock.requests()[8].last_text();
     assert!(ran.contains("changed"), "{ran}");
+}
+
+#[test]
+fn short_name_runs_script_on_each_wire() {
+    if !can_run() {
+        return;
+    }
+    for wire in Wire::ALL {
+        let mock = MockModel::with([
+            Step::calls("read_skill", LOAD),
+            Step::calls("run_script", RUN),
+            Step::calls("skills_run_script", RUN),
+            Step::text("Done."),
+        ]);
+        let home = add_demo(agents_home_on(&mock, wire));
+        approve_demo(&home);
+        home.skillhost(["ask", "--agent", "worker", "Run it"]).success();
+        let requests = mock.requests();
+        for request in &requests[2..] {
+            let ran = request.last_text();
+            assert!(ran.contains("ran x"), "{wire:?}: {ran}");
+        }
+        // Only the complete name is offered.
+        let offered = requests[0].tools();
+        assert_eq!(offered.iter().filter(|tool| tool.ends_with("run_script")).count(), 1);
+    }
+}
+
+/// Runs a script of the skills in a home from another directory, with its own temporary directory.
+fn run_from(home: &TestHome, directory: &Path, path: &str) -> Output {
+    let mut command = home.command();
+    command.current_dir(directory).env("TMPDIR", home.outside().join("tmp"));
+    command.args(["skill", "run", "--root"]).arg(home.path("sandbox/skills"));
+    command.args(["demo", path, "x"]);
+    home.start(&mut command).finish()
+}
+
+fn list_names(directory: &Path) -> Vec<String> {
+    let entries = fs::read_dir(directory).unwrap();
+    entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+}
+
+#[test]
+fn run_outside_of_home_leaves_results_only() {
+    if !can_run() {
+        return;
+    }
+    let home = demo_home(&MockModel::new());
+    home.write("sandbox/skills/demo/scripts/quiet.sh", "echo quiet\n");
+    let temporary = home.outside().join("tmp");
+    // As a killed process leaves it.
+    fs::create_dir_all(temporary.join("skillhost-run-abandoned/home")).unwrap();
+    assert_eq!(run_from(&home, home.outside(), "scripts/quiet.sh").success().stdout, "quiet\n");
+    run_from(&home, home.outside(), "scripts/missing.sh").exits(3);
+    assert_eq!(list_names(&temporary), [""; 0]);
+    let ran = run_from(&home, home.outside(), "scripts/a.sh").success();
+    let work = list_names(&temporary);
+    assert!(work.len() == 1 && work[0].starts_with("skillhost-work-"), "{work:?}");
+    let made = format!("note: wrote [OUTSIDE]/tmp/{}/made.txt (5 bytes)", work[0]);
+    assert!(ran.stderr.contains(&made), "{ran}");
+    assert!(temporary.join(&work[0]).join("made.txt").exists());
+}
+
+#[test]
+fn untrusted_home_runs_skills_of_named_roots() {
+    if !can_run() {
+        return;
+    }
+    // Settings that would give the script the whole file system.
+    let settings = "sandbox: {scripts: {filesystem: {allowWrite: [/]}}}\n";
+    let home = add_demo(TestHome::new()).settings(settings);
+    fs::create_dir(home.outside().join("tmp")).unwrap();
+    let refused = home.skillhost(["skill", "run", "demo", "scripts/a.sh"]).exits(5);
+    assert!(refused.stderr.contains("not trusted"), "{refused}");
+    let ran = run_from(&home, &home.root(), "scripts/a.sh").success();
+    assert_eq!(ran.stdout, "ran x\n");
+    assert!(ran.stderr.contains("note: [HOME] is not trusted: its settings are not used"), "{ran}");
+    assert!(!home.path("sandbox/work").exists());
+    let script = format!("echo out > '{}' || exit 9\n", home.path("out").display());
+    home.write("sandbox/skills/demo/scripts/b.sh", script);
+    run_from(&home, &home.root(), "scripts/b.sh").exits(9);
 }
