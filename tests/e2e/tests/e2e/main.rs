@@ -44,6 +44,7 @@ mod id_prefixes;
 mod improvement;
 mod install;
 mod isolation;
+mod killed_sessions;
 mod lint_cli;
 mod lint_policy;
 mod lsp;

@@ -1,8 +1,5 @@
 //! The session tools: skills that a thread loads, reads and unloads, on every wire.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
-
 use mock_model::{MockModel, MockRequest, Step, Wire};
 use serde_json::{Value, json};
 use test_support::TestHome;
@@ -19,7 +16,7 @@ const RULE: &str = "You MUST load a skill, with skills.load or read_skill, befor
                     instructions, files or scripts.";
 
 /// Creates a home with the skills `alpha`, `beta` and `gamma` for one wire.
-fn skills_home(mock: &MockModel, wire: Wire) -> TestHome {
+pub(crate) fn skills_home(mock: &MockModel, wire: Wire) -> TestHome {
     agents_home_on(mock, wire)
         .skill("alpha", &skill_md("Counts beads on strings.", ALPHA))
         .skill("beta", &skill_md("Counts beads in bowls.", BETA))
@@ -54,7 +51,7 @@ fn receipt(request: &MockRequest) -> Value {
     serde_json::from_str(&request.last_text()).unwrap()
 }
 
-fn receipt_names(receipt: &Value) -> Vec<&str> {
+pub(crate) fn receipt_names(receipt: &Value) -> Vec<&str> {
     let skills = receipt["active_skills"].as_array().unwrap();
     skills.iter().map(|skill| skill["name"].as_str().unwrap()).collect()
 }
@@ -323,89 +320,4 @@ fn mcp_clients_receive_instructions() {
     assert_eq!(answer["isError"], true);
     let answer = client.call("skills.load", json!({"names": ["delta"]}));
     assert_eq!(answer["isError"], true);
-}
-
-/// Returns the reply to the request with this number: each differs from those around it, so that no
-/// run counts as a loop.
-fn change_skills(number: usize) -> Step {
-    match number % 5 {
-        0 => Step::calls("skills_load", r#"{"names":["alpha"]}"#),
-        1 => Step::calls("skills_load", r#"{"names":["beta"],"mode":"add"}"#),
-        2 => Step::calls("skills_unload", r#"{"names":["alpha"]}"#)
-            .call("skills_load", r#"{"names":["gamma"],"mode":"add"}"#),
-        3 => Step::calls("read_skill", r#"{"skill_id":"alpha"}"#),
-        _ => Step::calls("skills_unload", r#"{"all":true}"#),
-    }
-}
-
-/// Returns the skills that the receipts of a thread state, and those that its state has.
-fn stated_and_stored(home: &TestHome, thread: &str) -> (Vec<String>, Vec<String>) {
-    let shown = home.skillhost(["threads", "show", thread, "--json"]).success().json();
-    let mut stated = Vec::new();
-    for message in shown["conversation"].as_array().unwrap() {
-        let (name, text) = (&message["name"], message["text"].as_str().unwrap_or_default());
-        match name.as_str() {
-            Some("skills.load" | "skills.unload") if message["is_error"] == false => {
-                let receipt: Value = serde_json::from_str(text).unwrap();
-                stated = receipt_names(&receipt).iter().map(|name| (*name).to_owned()).collect();
-            }
-            // Where it is loaded, it keeps its place.
-            Some("read_skill")
-                if message["is_error"] == false && !stated.iter().any(|name| name == "alpha") =>
-            {
-                stated.push("alpha".to_owned());
-            }
-            _ => {}
-        }
-    }
-    let stored = shown["skills"].as_array().unwrap().iter();
-    let stored = stored.map(|skill| skill["skill"]["skill_id"].as_str().unwrap().to_owned());
-    (stated, stored.collect())
-}
-
-/// Kills runs that change the skills of a thread, each at another moment.
-fn kill_runs(kills: usize) {
-    let mock = MockModel::new();
-    let number = AtomicUsize::new(0);
-    mock.answer_with(move |_| Some(change_skills(number.fetch_add(1, Ordering::Relaxed))));
-    let home = skills_home(&mock, Wire::Openai);
-    let mut thread: Option<String> = None;
-    let mut moment = 7_u64;
-    for kill in 0..kills {
-        let before = mock.requests().len();
-        let run = match &thread {
-            Some(thread) => home.spawn(["ask", "--thread", thread, "Go on."]),
-            None => home.spawn(["ask", "--agent", "worker", "Begin."]),
-        };
-        let _ = mock.wait_for(before + 1 + kill % 4);
-        // Spread over the time that a round takes, to the microsecond.
-        moment =
-            moment.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let end = Instant::now() + Duration::from_micros((moment >> 33) % 12_000);
-        while Instant::now() < end {
-            std::hint::spin_loop();
-        }
-        // Dropped, the run is killed.
-        drop(run);
-        let id = thread.get_or_insert_with(|| last_thread(&home)).clone();
-        let (stated, stored) = stated_and_stored(&home, &id);
-        assert_eq!(stated, stored, "kill {kill} in {id}");
-        let first = &mock.requests()[before];
-        if kill % 25 == 24 {
-            // A long thread would only make the requests slower.
-            thread = None;
-        }
-        assert!(first.system().contains(RULE));
-    }
-}
-
-#[test]
-fn killed_runs_keep_the_skills_of_the_last_receipt() {
-    kill_runs(50);
-}
-
-#[test]
-#[ignore = "takes minutes: run it with --ignored after changes of threads or session tools"]
-fn five_hundred_killed_runs_keep_the_skills_of_the_last_receipt() {
-    kill_runs(500);
 }
