@@ -13,8 +13,8 @@ use skillhost_manifest::Manifest;
 use skillhost_policy::{ComposedPolicy, OperatorPolicy, PolicyRequest, PolicyUse, SandboxPolicy};
 use skillhost_sandbox::{
     EndCause, InputMode, IsolationReport, LaunchError, LaunchSpec, LevelSelection, ProcessExit,
-    ProcessLimits, RefusalKind, SandboxError, SandboxLauncher, SandboxSpec, SandboxedExit,
-    run_limited,
+    ProcessLimits, ProgramFiles, RefusalKind, SandboxError, SandboxLauncher, SandboxSpec,
+    SandboxedExit, find_in_path, resolve_program, run_limited,
 };
 
 use crate::error::BuildError;
@@ -219,18 +219,63 @@ fn describe_policy(
     }
     let settings =
         skillhost_home::Settings::load_home(home).map_err(|error| BuildError::settings(&error))?;
-    let paths = ProcessPaths {
+    let mut paths = ProcessPaths {
         files: without_links(&home.extensions_dir().join(id)),
         readable: Vec::new(),
         writable: vec![home.data_dir(id), home.process_home(id)],
     };
-    let policy = compose_process_policy(&operator, manifest, &settings.settings.processes, &paths)
-        .map_err(|error| BuildError::policy(&error))?;
-    let lines = policy.describe(&paths);
+    let compose = |paths: &ProcessPaths| {
+        compose_process_policy(&operator, manifest, &settings.settings.processes, paths)
+            .map_err(|error| BuildError::policy(&error))
+    };
+    let writable = compose(&paths)?.composed.policy.filesystem.allow_write;
+    let program = find_program_files(manifest, &paths.files, &writable);
+    paths.readable = program.iter().flat_map(|files| files.readable.clone()).collect();
+    let policy = compose(&paths)?;
+    let lines = describe_program(&program, &paths).into_iter().chain(policy.describe(&paths));
+    let lines = lines.collect();
     let mut policy = policy.composed.policy;
     // Its own directories are created only when it starts.
     policy.filesystem.allow_write.retain(|path| !paths.writable.contains(path));
     Ok((lines, Some(policy)))
+}
+
+/// Returns the files of the program of an extension, as a start of it finds them.
+fn find_program_files(
+    manifest: &Manifest,
+    folder: &Path,
+    writable: &[PathBuf],
+) -> std::io::Result<ProgramFiles> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let word = manifest.command().and_then(<[String]>::first).map_or("", String::as_str);
+    let program = match word.contains('/') {
+        true => folder.join(word),
+        false => find_in_path(word, &path).ok_or(std::io::ErrorKind::NotFound)?,
+    };
+    let foreign = [&[folder.to_owned()], writable].concat();
+    let mut files = resolve_program(&program, &path, &foreign)?;
+    // It reads its own files anyway.
+    files.readable.retain(|path| !path.starts_with(folder));
+    Ok(files)
+}
+
+/// Describes what the process reads because of its program.
+fn describe_program(
+    program: &std::io::Result<ProgramFiles>,
+    paths: &ProcessPaths,
+) -> Option<String> {
+    let join = |all: &[PathBuf]| {
+        all.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
+    };
+    match program {
+        Ok(files) if !files.unlisted.is_empty() => Some(format!(
+            "!!! its program needs files that are neither of the system nor in PATH: {}",
+            join(&files.unlisted)
+        )),
+        Ok(_) if paths.readable.is_empty() => None,
+        Ok(_) => Some(format!("reads as files of its program: {}", join(&paths.readable))),
+        Err(error) => Some(format!("its program is not found, so it will not run: {error}")),
+    }
 }
 
 /// The programs and files of the Rust toolchain.
@@ -256,7 +301,7 @@ impl Toolchain {
             program: "cargo".to_owned(),
             source: std::io::ErrorKind::NotFound.into(),
         };
-        let found = skillhost_sandbox::find_in_path("cargo", &path).ok_or_else(missing)?;
+        let found = find_in_path("cargo", &path).ok_or_else(missing)?;
         let mut toolchain = Self { cargo: found.clone(), ..Self::default() };
         let rustc = LaunchSpec {
             program: "rustc".into(),
@@ -278,9 +323,8 @@ impl Toolchain {
             }
             toolchain.readable.push(sysroot);
         }
-        for program in [Some(toolchain.cargo.clone()), skillhost_sandbox::find_in_path("cc", &path)]
-        {
-            let files = program.map(|program| skillhost_sandbox::resolve_program(&program, &path));
+        for program in [Some(toolchain.cargo.clone()), find_in_path("cc", &path)] {
+            let files = program.map(|program| resolve_program(&program, &path, &[]));
             if let Some(Ok(files)) = files {
                 toolchain.readable.extend(files.readable);
             }
@@ -358,5 +402,38 @@ mod tests {
         let action = RunAction { limits: quick, ..action };
         let error = containment.run(&sleep, &paths, action).await.err().unwrap();
         assert!(matches!(error, BuildError::TimedOut { .. }), "{error}");
+    }
+
+    #[test]
+    fn review_lists_reads_of_the_program() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let temp = tempfile::tempdir().unwrap();
+        let base = fs::canonicalize(temp.path()).unwrap();
+        let folder = base.join("sandbox/extensions/tea");
+        let interpreter = base.join("app/bin/sh2");
+        for (path, text) in [
+            (interpreter.clone(), "binary".to_owned()),
+            (folder.join("server"), format!("#!{}\n", interpreter.display())),
+        ] {
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(&path, text).unwrap();
+            fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        let home = Home::open(&base, HomeSource::Argument).unwrap();
+        let text = "id: tea\nname: Tea\nentrypoint: {command: [./server]}\n";
+        let manifest = skillhost_manifest::parse_manifest(text).unwrap();
+        let (lines, _) = describe_policy(&home, &manifest).unwrap();
+        let named = interpreter.display().to_string();
+        assert!(
+            lines[0].contains("neither of the system nor in PATH") && lines[0].contains(&named)
+        );
+        let paths = ProcessPaths {
+            files: folder,
+            readable: vec!["/opt/py".into(), "/opt/tool".into()],
+            writable: Vec::new(),
+        };
+        let program = resolve_program(Path::new("/bin/sh"), std::ffi::OsStr::new(""), &[]).unwrap();
+        let line = describe_program(&Ok(program), &paths).unwrap();
+        assert_eq!(line, "reads as files of its program: /opt/py, /opt/tool");
     }
 }

@@ -60,21 +60,36 @@ impl ContainedProcess {
             return Ok(PreparedProcess { program, folder, containment, search_path });
         }
         // A placeholder of a version manager could not find its manager in isolation.
-        let files = resolve_program(&program, &path)
-            .map_err(|error| failed(error.to_string(), format!("check that `{word}` works")))?;
         let folder = without_links(&self.folder);
-        let paths = ProcessPaths {
-            readable: files
-                .readable
-                .iter()
-                .filter(|path| !path.starts_with(&folder))
-                .cloned()
-                .collect(),
+        let mut paths = ProcessPaths {
+            readable: Vec::new(),
             files: folder,
             writable: [&self.data, &self.process_home].map(|path| without_links(path)).into(),
         };
-        let composed = compose_process_policy(&operator, &self.manifest, &self.settings, &paths)
-            .map_err(|error| failed(error.to_string(), "correct `sandbox`".to_owned()))?;
+        let compose = |paths: &ProcessPaths| {
+            compose_process_policy(&operator, &self.manifest, &self.settings, paths)
+                .map_err(|error| failed(error.to_string(), "correct `sandbox`".to_owned()))
+        };
+        // What a run can write, a later start must not trust.
+        let foreign = compose(&paths)?.composed.policy.filesystem.allow_write;
+        let foreign = [vec![paths.files.clone()], foreign].concat();
+        let files = resolve_program(&program, &path, &foreign)
+            .map_err(|error| failed(error.to_string(), format!("check that `{word}` works")))?;
+        let own = |path: &&PathBuf| !path.starts_with(&paths.files);
+        paths.readable = files.readable.iter().filter(own).cloned().collect();
+        let composed = compose(&paths)?;
+        let allowed = &composed.composed.policy.filesystem;
+        let is_allowed =
+            |path: &Path| allowed.allow_read.iter().any(|allowed| path.starts_with(allowed));
+        if let Some(path) = files.unlisted.iter().find(|path| !is_allowed(path)) {
+            let path = path.display();
+            return Err(failed(
+                format!("`{word}` needs {path}, which is neither of the system nor in PATH"),
+                "to permit it, add its directory to `allowRead` of `sandbox.processes`, \
+                 or use an interpreter in PATH"
+                    .to_owned(),
+            ));
+        }
         for refused in &composed.refused {
             let (id, key, value) = (&self.manifest.id, refused.key, &refused.value);
             tracing::warn!(%id, key, value, "request of the manifest not granted by the settings");
@@ -146,5 +161,49 @@ mod tests {
         let (reason, hint) = find("text").unwrap_err();
         assert_eq!(reason, "program `text` not found in PATH");
         assert_eq!(hint, "install it, or write ./text for a program in the extension's directory");
+    }
+
+    #[test]
+    fn program_of_extension_never_runs_or_widens_before_isolation() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let temp = tempfile::tempdir().unwrap();
+        let base = fs::canonicalize(temp.path()).unwrap();
+        let (folder, trace) = (base.join("copy"), base.join("trace"));
+        let write = |path: PathBuf, text: &str| {
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(&path, text).unwrap();
+            fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+        };
+        let manager = format!("#!/bin/sh\necho ran > {}\necho /bin/sh\n", trace.display());
+        write(folder.join("bin/pyenv"), &manager);
+        write(folder.join("shims/server"), "#!/bin/sh\n");
+        write(base.join("app/bin/sh2"), "binary");
+        let interpreter = base.join("app/bin/sh2").display().to_string();
+        write(folder.join("outside"), &format!("#!{interpreter}\n"));
+        fs::create_dir(base.join("sandbox")).unwrap();
+        let prepare = |word: &str, settings: &str| {
+            fs::write(base.join("skillhost.yaml"), settings).unwrap();
+            let text = format!("id: a\nname: A\nentrypoint: {{command: [{word}]}}\n");
+            let process = ContainedProcess {
+                home: Home::open(&base, skillhost_home::HomeSource::Argument).unwrap(),
+                settings: ProcessSettings::default(),
+                manifest: Arc::new(skillhost_manifest::parse_manifest(&text).unwrap()),
+                folder: folder.clone(),
+                data: base.join("data"),
+                process_home: base.join("home"),
+            };
+            process.prepare().map_err(|error| (error.reason, error.hint))
+        };
+        let prepared = prepare("./shims/server", "{}").unwrap();
+        assert_eq!(prepared.program, folder.join("shims/server"));
+        assert!(!trace.exists(), "a program of the extension was executed");
+        let (reason, hint) = prepare("./outside", "{}").err().unwrap();
+        assert!(reason.contains("neither of the system nor in PATH"), "{reason}");
+        assert!(reason.contains(&interpreter) && hint.contains("allowRead"), "{reason} {hint}");
+        let allowed = format!(
+            "sandbox: {{processes: {{filesystem: {{allowRead: [{}]}}}}}}\n",
+            base.join("app").display()
+        );
+        assert!(prepare("./outside", &allowed).is_ok());
     }
 }

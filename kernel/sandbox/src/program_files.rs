@@ -1,16 +1,34 @@
 //! The files that a program consists of: its real file, its interpreter and their directories.
 
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use skillhost_policy::SECRET_NAMES;
+use tokio::runtime::Builder;
+
+use crate::launch::LaunchSpec;
+use crate::limited_run::{ProcessExit, ProcessLimits, run_limited};
+use crate::printable::to_printable;
 
 /// Tools that put placeholders of programs into a directory `shims`, and print the program with
 /// `which NAME`.
 const SHIM_MANAGERS: [&str; 7] = ["pyenv", "nodenv", "rbenv", "plenv", "goenv", "asdf", "mise"];
+
+/// The variables that a version manager gets, besides those with its root and version.
+const MANAGER_VARIABLES: [&str; 3] = ["PATH", "HOME", "XDG_CONFIG_HOME"];
+
+/// The limits of a version manager, which prints one line.
+const MANAGER_LIMITS: ProcessLimits =
+    ProcessLimits { time: Duration::from_secs(10), memory: None, stdout: 8 * 1024 };
+
+/// The longest message of a version manager, in characters.
+const MAX_MESSAGE: usize = 300;
 
 /// Directories that every run can read.
 const SYSTEM_DIRECTORIES: [&str; 6] = ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64"];
@@ -36,6 +54,19 @@ pub struct ProgramFiles {
     /// The directories of interpreters that precede `PATH`, so that a first line such as
     /// `#!/usr/bin/env node` finds the program itself and no placeholder.
     pub search_path: Vec<PathBuf>,
+    /// The interpreters and link targets that a program of a foreign directory names outside of the
+    /// system and of the search path. They are not readable unless the policy of the run allows it.
+    pub unlisted: Vec<PathBuf>,
+}
+
+/// The places that decide whether a path may widen what a run can read.
+struct TrustedPlaces<'a> {
+    /// The search path of this process.
+    path: &'a OsStr,
+    /// Its absolute directories, and those of the system, without links.
+    directories: Vec<PathBuf>,
+    /// The directories whose content others determine, without links.
+    foreign: Vec<PathBuf>,
 }
 
 /// Finds a program by its name in the absolute directories of a search path.
@@ -54,21 +85,66 @@ pub fn is_executable(path: &Path) -> bool {
 
 /// Returns the files of a program: through placeholders, links and first lines of scripts.
 ///
-/// Placeholders of version managers such as pyenv are replaced by the program that they would
-/// start, which runs `pyenv which`. Blocks.
+/// `foreign` are the directories whose content is not the operator's: those of an extension, and
+/// what a run can write. A program in them can name interpreters of the system and of the search
+/// path only; others are [`ProgramFiles::unlisted`].
+///
+/// A placeholder of a version manager such as pyenv is replaced by the program that it would start,
+/// which runs `pyenv which`. Only directories of the search path that are not foreign have
+/// placeholders. Blocks.
 ///
 /// # Errors
 /// The error of the system if the program does not exist, or a placeholder stands for none.
-pub fn resolve_program(program: &Path, path: &OsStr) -> io::Result<ProgramFiles> {
-    let mut files =
-        ProgramFiles { program: PathBuf::new(), readable: Vec::new(), search_path: Vec::new() };
-    files.program = files.add_program(program, path, 0)?;
+pub fn resolve_program(
+    program: &Path,
+    path: &OsStr,
+    foreign: &[PathBuf],
+) -> io::Result<ProgramFiles> {
+    let places = TrustedPlaces::new(path, foreign);
+    let mut files = ProgramFiles {
+        program: PathBuf::new(),
+        readable: Vec::new(),
+        search_path: Vec::new(),
+        unlisted: Vec::new(),
+    };
+    files.program = files.add_program(program, &places, 0)?;
     files.readable.sort();
     files.readable.dedup();
     // Of nested directories the outer one suffices.
     let all = files.readable.clone();
     files.readable.retain(|path| !all.iter().any(|other| path != other && path.starts_with(other)));
     Ok(files)
+}
+
+impl<'a> TrustedPlaces<'a> {
+    fn new(path: &'a OsStr, foreign: &[PathBuf]) -> Self {
+        let real = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let absolute = std::env::split_paths(path).filter(|directory| directory.is_absolute());
+        let system = SYSTEM_DIRECTORIES.iter().map(PathBuf::from);
+        let directories = system.chain(absolute.map(|directory| real(&directory))).collect();
+        Self { path, directories, foreign: foreign.iter().map(|path| real(path)).collect() }
+    }
+
+    /// Tests whether others determine the content of a path without links.
+    fn is_foreign(&self, path: &Path) -> bool {
+        self.foreign.iter().any(|directory| path.starts_with(directory))
+    }
+
+    /// Tests whether a path without links is of the system or in the search path.
+    fn is_listed(&self, path: &Path) -> bool {
+        let mut all = self.directories.iter().map(PathBuf::as_path);
+        let mut stores = PACKAGE_STORES.iter().map(Path::new);
+        all.any(|directory| path.starts_with(directory))
+            || stores.any(|directory| path.starts_with(directory))
+    }
+
+    /// Tests whether a program is a placeholder that the operator has in the search path.
+    fn is_placeholder(&self, program: &Path) -> bool {
+        let Some(directory) = program.parent() else { return false };
+        directory.file_name() == Some(OsStr::new("shims"))
+            && self.directories.iter().any(|listed| listed == directory)
+            && !self.is_foreign(program)
+    }
 }
 
 impl ProgramFiles {
@@ -81,27 +157,50 @@ impl ProgramFiles {
     }
 
     /// Adds the files of a program and of its interpreters; returns the file to start.
-    fn add_program(&mut self, program: &Path, path: &OsStr, depth: usize) -> io::Result<PathBuf> {
-        let program = match is_placeholder(program) {
-            true => find_behind_placeholder(program, path)?,
-            false => program.to_owned(),
-        };
-        let start = pin_directory(&program)?;
+    fn add_program(
+        &mut self,
+        program: &Path,
+        places: &TrustedPlaces<'_>,
+        depth: usize,
+    ) -> io::Result<PathBuf> {
+        let mut start = pin_directory(program)?;
+        if places.is_placeholder(&start) {
+            start = pin_directory(&find_behind_placeholder(&start, places)?)?;
+        }
+        // What the operator has installed may consist of any files.
+        let is_foreign = places.is_foreign(&start);
+        let may_use =
+            |path: &Path| !is_foreign || places.is_foreign(path) || places.is_listed(path);
         let mut link = start.clone();
         for _ in 0..MAX_DEPTH {
             self.add_file(&link);
             let Ok(target) = fs::read_link(&link) else { break };
             link = pin_directory(&link.parent().unwrap_or(Path::new("/")).join(target))?;
+            if !may_use(&link) {
+                self.unlisted.push(link);
+                return Ok(start);
+            }
         }
         let real = fs::canonicalize(&start)?;
+        if !may_use(&real) {
+            self.unlisted.push(real);
+            return Ok(start);
+        }
         self.add_file(&real);
         if depth > 0 {
             self.search_path.extend(start.parent().map(Path::to_owned));
         }
         if depth < MAX_DEPTH
-            && let Some(interpreter) = read_interpreter(&real, path)
+            && let Some(interpreter) = read_interpreter(&real, places.path)
         {
-            self.add_program(&interpreter, path, depth + 1)?;
+            let named = pin_directory(&interpreter).map_err(|error| {
+                let names = format!("{} names {}", real.display(), interpreter.display());
+                io::Error::new(error.kind(), format!("{names}: {error}"))
+            })?;
+            match may_use(&named) {
+                true => self.add_program(&named, places, depth + 1).map(drop)?,
+                false => self.unlisted.push(named),
+            }
         }
         Ok(start)
     }
@@ -146,9 +245,13 @@ fn is_shared_directory(directory: &Path) -> bool {
     let home = std::env::var_os("HOME").map(PathBuf::from);
     let home = home.and_then(|home| fs::canonicalize(home).ok());
     let own = home.is_some_and(|home| {
-        directory == home || [".local", ".cargo"].iter().any(|name| directory == home.join(name))
+        home.starts_with(directory)
+            || [".local", ".cargo"].iter().any(|name| directory == home.join(name))
     });
+    // A home of another user, or a project, has more than a program.
+    let mut private = SECRET_NAMES.iter().chain([&".env", &".git"]);
     own || directory.components().count() < 3
+        || private.any(|name| directory.join(name).symlink_metadata().is_ok())
 }
 
 /// Returns the path with the links of its directory resolved, but not one of the file itself.
@@ -160,13 +263,8 @@ fn pin_directory(file: &Path) -> io::Result<PathBuf> {
     fs::metadata(&pinned).map(|_| pinned)
 }
 
-fn is_placeholder(program: &Path) -> bool {
-    let directory = program.parent().and_then(Path::file_name);
-    directory == Some(OsStr::new("shims"))
-}
-
-/// Returns the program that a placeholder starts.
-fn find_behind_placeholder(placeholder: &Path, path: &OsStr) -> io::Result<PathBuf> {
+/// Returns the program that a placeholder of the search path starts.
+fn find_behind_placeholder(placeholder: &Path, places: &TrustedPlaces<'_>) -> io::Result<PathBuf> {
     let name = placeholder.file_name().unwrap_or_default();
     let root = placeholder.parent().and_then(Path::parent).unwrap_or(Path::new("/"));
     let mut reasons = Vec::new();
@@ -176,25 +274,29 @@ fn find_behind_placeholder(placeholder: &Path, path: &OsStr) -> io::Result<PathB
         let belongs = root
             .components()
             .any(|part| part.as_os_str().to_string_lossy().trim_start_matches('.') == manager);
-        let found = own.or_else(|| belongs.then(|| find_in_path(manager, path)).flatten());
+        let found = own.or_else(|| belongs.then(|| find_in_path(manager, places.path)).flatten());
         let Some(program) = found else { continue };
-        let mut command = Command::new(&program);
-        // Otherwise it looks in the home directory of this process, which may be another one.
-        let variable = match manager {
-            "asdf" | "mise" => format!("{}_DATA_DIR", manager.to_ascii_uppercase()),
-            _ => format!("{}_ROOT", manager.to_ascii_uppercase()),
+        let real = fs::canonicalize(&program)?;
+        if places.is_foreign(&program) || places.is_foreign(&real) {
+            reasons.push(format!("{manager}: it is not the operator's"));
+            continue;
+        }
+        let exit = match ask_manager(manager, &program, root, name) {
+            Ok(exit) => exit,
+            Err(error) => {
+                reasons.push(format!("{manager}: {error}"));
+                continue;
+            }
         };
-        command.env(variable, root);
-        let output =
-            command.arg("which").arg(name).current_dir("/").stdin(Stdio::null()).output()?;
-        let line = output.stdout.split(|byte| *byte == b'\n').next().unwrap_or_default();
+        let line = exit.stdout.split(|byte| *byte == b'\n').next().unwrap_or_default();
         let resolved = Path::new(OsStr::from_bytes(line));
         // A manager without programs of its own finds its placeholder in the search path.
-        let is_real = is_executable(resolved) && !is_placeholder(resolved);
-        if output.status.success() && resolved.is_absolute() && is_real {
+        let is_real = is_executable(resolved)
+            && pin_directory(resolved).is_ok_and(|pinned| !places.is_placeholder(&pinned));
+        if exit.status.success() && resolved.is_absolute() && is_real {
             return Ok(resolved.to_owned());
         }
-        reasons.push(format!("{manager}: {}", String::from_utf8_lossy(&output.stderr).trim()));
+        reasons.push(format!("{manager}: {}", to_printable(&exit.stderr, MAX_MESSAGE)));
     }
     let reason = match reasons.is_empty() {
         true => "its version manager was not found".to_owned(),
@@ -202,6 +304,39 @@ fn find_behind_placeholder(placeholder: &Path, path: &OsStr) -> io::Result<PathB
     };
     let message = format!("{} is a placeholder of no program: {reason}", placeholder.display());
     Err(io::Error::new(io::ErrorKind::NotFound, message))
+}
+
+/// Runs `which NAME` of a version manager, which gets no other variables than it needs.
+fn ask_manager(
+    manager: &str,
+    program: &Path,
+    root: &Path,
+    name: &OsStr,
+) -> Result<ProcessExit, io::Error> {
+    let upper = manager.to_ascii_uppercase();
+    let version = format!("{upper}_VERSION");
+    let inherited = MANAGER_VARIABLES.into_iter().chain([version.as_str()]);
+    let mut environment: BTreeMap<OsString, OsString> =
+        inherited.filter_map(|name| Some((name.into(), std::env::var_os(name)?))).collect();
+    // Otherwise it looks in the home directory of this process, which may be another one.
+    let variable = match manager {
+        "asdf" | "mise" => format!("{upper}_DATA_DIR"),
+        _ => format!("{upper}_ROOT"),
+    };
+    environment.insert(variable.into(), root.into());
+    let launch = LaunchSpec {
+        program: program.to_owned(),
+        arguments: vec!["which".into(), name.to_owned()],
+        environment,
+        folder: "/".into(),
+    };
+    // Some callers are on a thread of a runtime, which must not start another one.
+    let run = || {
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(run_limited(&launch, MANAGER_LIMITS)).map_err(io::Error::other)
+    };
+    std::thread::scope(|scope| scope.spawn(run).join())
+        .unwrap_or_else(|_| Err(io::Error::other("its thread has failed")))
 }
 
 /// Returns the interpreter in the first line of a script, if the file is one.
@@ -246,14 +381,15 @@ mod tests {
         write_program(&base.join("tools/server"), "#!/usr/bin/env python3\n");
         symlink(base.join("tools"), base.join("current")).unwrap();
         let path = std::env::join_paths([venv.join("bin")]).unwrap();
-        let files = resolve_program(&base.join("current/server"), &path).unwrap();
+        let files =
+            resolve_program(&base.join("current/server"), &path, &[base.join("tools")]).unwrap();
         assert_eq!(files.program, base.join("tools/server"));
         assert_eq!(files.readable, [base.join("py/3.12"), base.join("tools/server"), venv.clone()]);
         assert_eq!(files.search_path, [venv.join("bin")]);
         assert!(files.join_path(OsStr::new("/usr/bin")).to_string_lossy().ends_with(":/usr/bin"));
-        let direct = resolve_program(&venv.join("bin/python3"), &path).unwrap();
+        let direct = resolve_program(&venv.join("bin/python3"), &path, &[]).unwrap();
         assert_eq!(direct.program, venv.join("bin/python3"), "the link names the environment");
-        assert!(resolve_program(&base.join("missing"), &path).is_err());
+        assert!(resolve_program(&base.join("missing"), &path, &[]).is_err());
     }
 
     #[test]
@@ -267,11 +403,96 @@ mod tests {
         let script =
             format!("#!/bin/sh\n[ \"$1 $2\" = 'which python3' ] && echo {}\n", real.display());
         write_program(&root.join("bin/pyenv"), &script);
-        let files = resolve_program(&root.join("shims/python3"), OsStr::new("/usr/bin")).unwrap();
+        let path = std::env::join_paths([root.join("shims"), "/usr/bin".into()]).unwrap();
+        let files = resolve_program(&root.join("shims/python3"), &path, &[]).unwrap();
         assert_eq!((files.program, files.readable), (real, vec![root.join("versions/3")]));
         write_program(&root.join("shims/other"), "");
-        let error = resolve_program(&root.join("shims/other"), OsStr::new("/usr/bin")).unwrap_err();
+        let error = resolve_program(&root.join("shims/other"), &path, &[]).unwrap_err();
         assert!(error.to_string().contains("placeholder of no program: pyenv:"), "{error}");
+    }
+
+    /// Writes a version manager that leaves a trace when it is executed.
+    fn write_manager(root: &Path, trace: &Path) {
+        write_program(&root.join("shims/server"), "#!/bin/sh\n");
+        let script = format!("#!/bin/sh\nenv > {}\necho /bin/sh\n", trace.display());
+        write_program(&root.join("bin/pyenv"), &script);
+    }
+
+    #[test]
+    fn version_manager_of_foreign_directory_is_never_executed() {
+        let temp = tempfile::tempdir().unwrap();
+        let base = fs::canonicalize(temp.path()).unwrap();
+        let (own, trace) = (base.join("extension"), base.join("trace"));
+        write_manager(&own, &trace);
+        let foreign = [own.clone()];
+        let path = std::env::join_paths([own.join("shims"), "/usr/bin".into()]).unwrap();
+        let server = own.join("shims/server");
+        // Not in the search path; in it, but foreign; in no directory of the extension.
+        for (path, foreign) in
+            [(OsStr::new("/usr/bin"), &foreign[..]), (&path, &foreign), (OsStr::new("/bin"), &[])]
+        {
+            let files = resolve_program(&server, path, foreign).unwrap();
+            assert_eq!(files.program, server, "it is a program like any other");
+            assert!(!trace.exists());
+        }
+        // The first line of another program names it, as does a link.
+        write_program(&own.join("run"), &format!("#!{}\n", server.display()));
+        symlink(&server, own.join("link")).unwrap();
+        write_manager(&base.join("other"), &trace);
+        let other = base.join("other/shims/server");
+        write_program(&own.join("far"), &format!("#!{}\n", other.display()));
+        let relative = other.strip_prefix("/").unwrap().display();
+        write_program(&own.join("up"), &format!("#!/usr/bin/env ../../{relative}\n"));
+        for name in ["run", "link", "far", "up"] {
+            let files = resolve_program(&own.join(name), OsStr::new("/usr/bin"), &foreign).unwrap();
+            assert!(!trace.exists(), "{name}");
+            let is_outside = name == "far" || name == "up";
+            let expected = if is_outside { vec![other.clone()] } else { Vec::new() };
+            assert_eq!(files.unlisted, expected, "{name}");
+        }
+        // A placeholder of the operator whose manager lies in the extension's directory.
+        fs::rename(base.join("other/bin"), base.join("other/none")).unwrap();
+        symlink(own.join("bin"), base.join("other/bin")).unwrap();
+        let path = std::env::join_paths([base.join("other/shims")]).unwrap();
+        let error = resolve_program(&other, &path, &foreign).unwrap_err();
+        assert!(error.to_string().contains("not the operator's"), "{error}");
+        assert!(!trace.exists());
+        // It is executed for the operator, without the variables of this process.
+        let files = resolve_program(&other, &path, &[]).unwrap();
+        assert_eq!(files.program, fs::canonicalize("/bin").unwrap().join("sh"));
+        let variables = fs::read_to_string(&trace).unwrap();
+        assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some());
+        assert!(variables.contains("PYENV_ROOT=") && !variables.contains("CARGO_"), "{variables}");
+    }
+
+    #[test]
+    fn foreign_program_reads_only_listed_interpreters() {
+        let temp = tempfile::tempdir().unwrap();
+        let base = fs::canonicalize(temp.path()).unwrap();
+        let (own, app) = (base.join("extension"), base.join("user/app"));
+        write_program(&app.join("bin/sh2"), "binary");
+        fs::create_dir(app.join("lib")).unwrap();
+        fs::write(app.join(".secrets.toml"), "key").unwrap();
+        let server = own.join("server");
+        write_program(&server, &format!("#!{}\n", app.join("bin/sh2").display()));
+        symlink(app.join("bin/sh2"), own.join("link")).unwrap();
+        let foreign = [own.clone()];
+        for program in ["server", "link"] {
+            let program = own.join(program);
+            let files = resolve_program(&program, OsStr::new("/usr/bin"), &foreign).unwrap();
+            assert_eq!(files.unlisted, [app.join("bin/sh2")]);
+            assert_eq!(files.readable, [program]);
+        }
+        // In the search path the operator has chosen it, and so for a program of the operator.
+        let path = std::env::join_paths([app.join("bin")]).unwrap();
+        let files = resolve_program(&server, &path, &foreign).unwrap();
+        assert_eq!((files.readable, files.unlisted), (vec![server.clone(), app.clone()], vec![]));
+        let files = resolve_program(&server, OsStr::new("/usr/bin"), &[]).unwrap();
+        assert!(files.readable.contains(&app) && files.unlisted.is_empty());
+        // A directory with secrets or a repository is no installation.
+        fs::create_dir(app.join(".ssh")).unwrap();
+        let files = resolve_program(&server, &path, &foreign).unwrap();
+        assert_eq!(files.readable, [server, app.join("bin/sh2")]);
     }
 
     #[test]
@@ -279,11 +500,11 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let base = fs::canonicalize(temp.path()).unwrap();
         write_program(&base.join("project/bin/tool"), "binary");
-        let files = resolve_program(&base.join("project/bin/tool"), OsStr::new("")).unwrap();
+        let files = resolve_program(&base.join("project/bin/tool"), OsStr::new(""), &[]).unwrap();
         assert_eq!(files.readable, [base.join("project/bin/tool")]);
         let script = base.join("lib/node_modules/@a/b/dist/index.js");
         write_program(&script, "text");
-        let files = resolve_program(&script, OsStr::new("")).unwrap();
+        let files = resolve_program(&script, OsStr::new(""), &[]).unwrap();
         assert_eq!(files.readable, [base.join("lib/node_modules")]);
         assert_eq!(
             find_prefix(Path::new("/nix/store/x-python/bin/python3")),
