@@ -20,6 +20,8 @@ struct SkillTemplate {
     summary: &'static str,
     /// Paths relative to the skill's directory and their texts, SKILL.md first.
     files: &'static [(&'static str, &'static str)],
+    /// The subcommand of `skill` that runs the skill's code, and its words after the id.
+    run: Option<(&'static str, &'static str)>,
 }
 
 macro_rules! file {
@@ -33,16 +35,19 @@ const TEMPLATES: [SkillTemplate; 6] = [
         name: "minimal",
         summary: "instructions alone",
         files: &[file!("minimal", "SKILL.md")],
+        run: None,
     },
     SkillTemplate {
         name: "full",
         summary: "every field of the specification, and a reference",
         files: &[file!("full", "SKILL.md"), file!("full", "references/details.md")],
+        run: None,
     },
     SkillTemplate {
         name: "script",
         summary: "instructions around a script",
         files: &[file!("script", "SKILL.md"), file!("script", "scripts/run.sh")],
+        run: Some(("run", "scripts/run.sh FILE")),
     },
     SkillTemplate {
         name: "reference",
@@ -52,6 +57,7 @@ const TEMPLATES: [SkillTemplate; 6] = [
             file!("reference", "references/terms.md"),
             file!("reference", "references/tasks.md"),
         ],
+        run: None,
     },
     SkillTemplate {
         name: "handler",
@@ -61,6 +67,7 @@ const TEMPLATES: [SkillTemplate; 6] = [
             file!("handler", "tool.json"),
             file!("handler", "index.mjs"),
         ],
+        run: Some(("call", "'{\"text\": \"two words\"}'")),
     },
     SkillTemplate {
         name: "handler-python",
@@ -70,6 +77,7 @@ const TEMPLATES: [SkillTemplate; 6] = [
             file!("handler-python", "tool.json"),
             file!("handler-python", "index.py"),
         ],
+        run: Some(("call", "'{\"text\": \"two words\"}'")),
     },
 ];
 
@@ -110,6 +118,12 @@ pub(super) fn cmd_skill_new(session: &CliContext, args: &NewArgs) -> CommandResu
         }
         output.print_line(format!("  skillhost skill validate {place}"))?;
         output.print_line(format!("  skillhost skill lint {place}"))?;
+        // Code of a skill outside of a home is found by its root alone.
+        if let Some((command, words)) =
+            template.run.filter(|_| args.dir.is_none() && session.home().is_ok())
+        {
+            output.print_line(format!("  skillhost skill {command} {} {words}", args.id))?;
+        }
     }
     Ok(exit::OK)
 }

@@ -192,7 +192,7 @@ macro_rules! pages {
             present.sort();
             assert_eq!(listed, present);
             // The questions that new users have, and a tutorial for each kind of user.
-            assert_eq!((pages_of("howto").len(), pages_of("tutorials").len()), (16, 5));
+            assert_eq!((pages_of("howto").len(), pages_of("tutorials").len()), (17, 5));
         }
     };
 }
@@ -226,6 +226,7 @@ pages! {
     secrets_page_works: "howto/secrets.md",
     service_page_works: "howto/service.md",
     skill_not_chosen_page_works: "howto/skill-not-chosen.md",
+    skill_script_page_works: "howto/skill-script.md",
     uninstall_page_works: "howto/uninstall.md",
     upgrade_page_works: "howto/upgrade.md",
     workspaces_page_works: "howto/workspaces.md",

@@ -332,7 +332,7 @@ pub struct CallArgs {
 pub struct NewArgs {
     /// Skill id, which is the directory name: lowercase letters, digits and single hyphens
     pub(crate) id: String,
-    /// Template
+    /// Template: minimal, full, script, reference, handler or handler-python
     #[arg(long, value_name = "TEMPLATE", default_value = "minimal")]
     pub(crate) template: String,
     /// Parent directory [default: sandbox/skills of the home, else the working directory]
