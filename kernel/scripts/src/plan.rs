@@ -278,6 +278,14 @@ fn is_likely_script(file: &SkillTreeFile) -> bool {
     file.executable || suffixes.iter().any(|suffix| file.path.ends_with(suffix))
 }
 
+/// Tests whether a skill has files that can be run as scripts or programs, by their names and modes.
+#[must_use]
+pub fn has_code(tree: &SkillTree, operator: &OperatorPolicy) -> bool {
+    let stated = &operator.settings.interpreters;
+    let is_stated = |file: &SkillTreeFile| stated.keys().any(|suffix| file.path.ends_with(suffix));
+    tree.files.iter().any(|file| is_likely_script(file) || is_stated(file))
+}
+
 fn find_interpreter(
     finder: &InterpreterFinder,
     copy: &TreeCopy,

@@ -135,7 +135,8 @@ impl ScriptResult {
 }
 
 /// Makes a name printable on one line.
-pub(crate) fn printable_line(text: &str) -> String {
+#[must_use]
+pub fn printable_line(text: &str) -> String {
     text.chars()
         .flat_map(|c| -> Box<dyn Iterator<Item = char>> {
             if c.is_control() || is_hidden(c) {

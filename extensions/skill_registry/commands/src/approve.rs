@@ -5,7 +5,7 @@ use skill_format::SkillId;
 use skill_ledger::{LedgerErrorKind, ToolGrant};
 use skillhost_terminal::{CliContext, CliError, CommandResult, display_safe, exit};
 
-use super::consent::ApprovalFlags;
+use super::consent::{ApprovalFlags, short_digest};
 use super::page;
 use super::review_context::{ReviewContext, current_actor};
 use crate::arguments::ApproveArgs;
@@ -50,7 +50,7 @@ fn approve_proposal(
     };
     let question = format!(
         "Approve this text (digest {}) and write it to {} of `{}`?",
-        summary.new_digest.short(),
+        short_digest(summary.new_digest),
         summary.path,
         summary.skill_id
     );
@@ -94,7 +94,7 @@ fn approve_skill(
         command: format!("skillhost skill approve {id}"),
         look: format!("skillhost skill show {id}"),
     };
-    let question = format!("Approve the whole skill `{id}` (digest {})?", digest.short());
+    let question = format!("Approve the whole skill `{id}` (digest {})?", short_digest(digest));
     consent.require(session, digest, &question, || {
         context.with_ledger(|ledger, skills| ledger.history(skills, id))?;
         let tree = context.with_ledger(|ledger, _| ledger.version(id, None))?;

@@ -3,13 +3,12 @@
 use serde_json::json;
 use skill_format::Digest;
 use skillhost_home::{ApprovalSurface, Approver, ScriptGrant, ScriptGrants};
-use skillhost_payload::SkillTree;
-use skillhost_policy::{ComposedPolicy, PolicyUse};
+use skillhost_policy::PolicyUse;
 use skillhost_sandbox::SandboxLauncher;
-use skillhost_scripts::{GrantTerms, UseTerms};
-use skillhost_terminal::{CliContext, CliError, CommandResult, Output, display_safe, exit};
+use skillhost_scripts::{GrantTerms, has_code};
+use skillhost_terminal::{CliContext, CliError, CommandResult, display_safe, exit};
 
-use super::consent::ApprovalFlags;
+use super::consent::{ApprovalFlags, short_digest};
 use super::run_script::{operator_policy, read_tree, refusal};
 use crate::arguments::{ApproveScriptsArgs, SkillRoots};
 
@@ -27,7 +26,7 @@ pub(super) fn cmd_skill_approve_scripts(
     if args.revoke {
         let grants = ScriptGrants::load(&home)?;
         let grant = grants.find(id, &tree.root).ok_or_else(|| {
-            let message = format!("the scripts of `{id}` are not approved");
+            let message = format!("the scripts and programs of `{id}` are not approved");
             CliError::new(exit::NOT_FOUND, message)
         })?;
         ScriptGrants::append(&home, &grant.revoked(&operator))?;
@@ -36,11 +35,15 @@ pub(super) fn cmd_skill_approve_scripts(
     if !tree.is_operator_root {
         let message = format!("`{id}` lies in a root that is not the operator's, or is unapproved");
         return Err(CliError::new(exit::IO, message).with_hint(
-            "its scripts are approved per run or thread; set `trust: operator` for its root in \
+            "its code is approved per run or thread; set `trust: operator` for its root in \
              skillhost.yaml if you trust all of its skills",
         ));
     }
     let policy = operator_policy(Some(&home))?;
+    if !has_code(&tree, &policy) {
+        let message = format!("`{}` has no scripts or programs", display_safe(id));
+        return Err(CliError::new(exit::NOT_FOUND, message));
+    }
     let terms = GrantTerms::determine(&policy, &SandboxLauncher::default(), &tree);
     let terms = terms.map_err(refusal)?;
     let digest: Digest = tree
@@ -55,51 +58,15 @@ pub(super) fn cmd_skill_approve_scripts(
         look: format!("skillhost skill show {id}"),
     };
     let question = format!(
-        "Let agents run all scripts of `{id}` (digest {}) without a question?",
-        digest.short()
+        "Let agents run all scripts and programs of `{id}` (files digest {}) without a question?",
+        short_digest(digest)
     );
-    consent.require(session, digest, &question, || show_terms(session, &tree, &terms))?;
+    consent.require(session, digest, &question, || {
+        session.output.print_text(&terms.describe(&tree))
+    })?;
     let grant = terms.to_grant(&tree, &operator);
     ScriptGrants::append(&home, &grant)?;
     report(session, id, Some(&grant))
-}
-
-fn show_terms(session: &CliContext, tree: &SkillTree, terms: &GrantTerms) -> Result<(), CliError> {
-    let output = session.output;
-    output.print_line(format!("{} files in {}:", tree.files.len(), tree.root.display()))?;
-    for file in &tree.files {
-        let mode = if file.executable { " (executable)" } else { "" };
-        let path = display_safe(&file.path);
-        output.print_line(format!("  {:>8}  {path}{mode}", file.bytes))?;
-    }
-    let (scripts, handlers) = (&terms.scripts, &terms.handlers);
-    let permissions = [&scripts.policy, &handlers.policy].map(ComposedPolicy::explain_all_runs);
-    let is_equal = permissions[0] == permissions[1]
-        && scripts.policy.excess == handlers.policy.excess
-        && scripts.isolation == handlers.isolation;
-    if is_equal {
-        return show_use(output, "scripts and programs", scripts);
-    }
-    show_use(output, "scripts", scripts)?;
-    show_use(output, "programs", handlers)
-}
-
-/// Prints the policy of a use, its isolation, and what the skill requests in vain.
-fn show_use(output: Output, code: &str, terms: &UseTerms) -> Result<(), CliError> {
-    let level = terms.isolation.level.as_str();
-    output.print_line(format!("policy of {code}, isolation at least {level}:"))?;
-    for permission in terms.policy.explain_all_runs() {
-        let value = display_safe(&permission.value);
-        output.print_line(format!("  {} {value} ({})", permission.key, permission.source))?;
-    }
-    for excess in &terms.policy.excess {
-        let value = display_safe(&excess.value);
-        output.print_line(format!(
-            "  not granted, although the skill requests it: {} {value}",
-            excess.key
-        ))?;
-    }
-    Ok(())
 }
 
 fn report(session: &CliContext, id: &str, grant: Option<&ScriptGrant>) -> CommandResult {
@@ -117,8 +84,8 @@ fn report(session: &CliContext, id: &str, grant: Option<&ScriptGrant>) -> Comman
     } else {
         let id = display_safe(id);
         session.output.print_line(match grant {
-            Some(_) => format!("approved the scripts of `{id}` as they are"),
-            None => format!("revoked the approval of the scripts of `{id}`"),
+            Some(_) => format!("approved the scripts and programs of `{id}` as they are"),
+            None => format!("revoked the approval of the scripts and programs of `{id}`"),
         })?;
     }
     Ok(exit::OK)

@@ -410,13 +410,13 @@ fn show_skill(
         print_field(output, "allowed", &format!("{} ({counts})", allowed_tools.join(", ")))?;
         if !approved && standing.is_none() {
             let how = "`skillhost skill approve` takes the digest";
-            print_field(output, "", &format!("{how} {digest} for all of it"))?;
+            print_field(output, "", &format!("{how} sha256:{digest} for all of it"))?;
         }
     }
-    if let Some(scripts) = scripts {
-        print_field(output, "scripts", &scripts.to_line())?;
+    for (label, text) in scripts.map(ScriptApproval::lines).into_iter().flatten() {
+        print_field(output, label, &text)?;
     }
-    output.print_line(format!("digest       sha256 {}", text("digest")))?;
+    output.print_line(format!("SKILL.md digest sha256:{}", text("digest")))?;
     output.print_line(format!("tokens       approx. {}", read["tokens"]))?;
     for (label, values) in [("tags", skill.tags()), ("requires", skill.requires())] {
         if !values.is_empty() {
@@ -468,7 +468,10 @@ fn format_approval_status(standing: &ApprovalStatus) -> Vec<String> {
     }
     vec![
         format!("unapproved: created by {author}, cannot be bound and grants nothing"),
-        format!("`skillhost skill approve` takes the digest {} for all of it", standing.digest),
+        format!(
+            "`skillhost skill approve` takes the digest sha256:{} for all of it",
+            standing.digest
+        ),
     ]
 }
 

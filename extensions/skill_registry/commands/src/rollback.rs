@@ -4,7 +4,7 @@ use skill_ledger::SkillVersion;
 use skillhost_terminal::{CliContext, CliError, CommandResult, display_safe, exit};
 
 use super::compare;
-use super::consent::ApprovalFlags;
+use super::consent::{ApprovalFlags, short_digest};
 use super::difference::compare_versions;
 use super::review_context::{ReviewContext, current_actor};
 use crate::arguments::RollbackArgs;
@@ -23,7 +23,7 @@ pub(super) fn cmd_skill_rollback(session: &CliContext, args: &RollbackArgs) -> C
     };
     let digest = target.version.tree;
     let question =
-        format!("Make `{id}` what it was in version {number} (digest {})?", digest.short());
+        format!("Make `{id}` what it was in version {number} (digest {})?", short_digest(digest));
     consent.require(session, digest, &question, || {
         let now = context.with_ledger(|ledger, _| ledger.version(id, None))?;
         compare::print(session, &compare_versions(&now, &target))

@@ -13,7 +13,9 @@ use skillhost_home::{Home, load_operator_policy, operator_policy_without_home};
 use skillhost_payload::SkillTree;
 use skillhost_policy::{OperatorPolicy, PolicyLayer, PolicyUse, parse_policy_json};
 use skillhost_sandbox::SandboxLauncher;
-use skillhost_scripts::{ScriptPlan, ScriptRequest, ScriptResult, open_thread_directory};
+use skillhost_scripts::{
+    ScriptPlan, ScriptRequest, ScriptResult, open_thread_directory, printable_line,
+};
 use skillhost_terminal::{CliContext, CliError, CommandResult, display_safe, exit};
 
 use super::home_skills::{open_readable_store, resolve_skill};
@@ -192,7 +194,7 @@ fn print_result(session: &CliContext, result: &ScriptResult, work: &Path) -> Res
         let path = work.join(&file.path);
         output.print_note(format!(
             "wrote {} ({} bytes)",
-            display_safe(&path.display().to_string()),
+            printable_line(&path.display().to_string()),
             file.bytes
         ));
     }
@@ -200,7 +202,7 @@ fn print_result(session: &CliContext, result: &ScriptResult, work: &Path) -> Res
         output.print_note(format!("and {} more files", result.more_files));
     }
     for path in &result.reverted {
-        output.print_note(format!("restored the protected file {}", display_safe(path)));
+        output.print_note(format!("restored the protected file {}", printable_line(path)));
     }
     for hint in &result.hints {
         output.print_note(display_safe(hint));

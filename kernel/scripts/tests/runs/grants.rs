@@ -1,5 +1,6 @@
 //! Grants of the operator, compared with runs.
 
+use serde_json::json;
 use skillhost_home::{
     ApprovalSurface, Approver, GrantStatus, Home, HomeSource, ScriptGrant, ScriptGrants,
 };
@@ -71,4 +72,37 @@ fn policy_of_one_run_keeps_the_grant_and_has_its_own_digest() {
     assert_ne!(narrow.policy().digest(), wide.policy().digest());
     let approval = format!("\napproval policy {}\n", narrow.granted_policy().digest);
     assert!(shown.contains(&approval), "{shown}");
+}
+
+#[test]
+fn approval_shows_policies_of_both_uses() {
+    if !can_isolate() {
+        return;
+    }
+    let mut skill = SkillFixture::new(&[("a.sh", "true\n"), ("b\nc.txt", "")]);
+    skill.sandbox = Some(json!({"network": {"allowedDomains": ["more.example.org"]}}));
+    let describe = |skill: &SkillFixture| {
+        let tree = skill.tree();
+        let terms = GrantTerms::determine(&skill.operator, &SandboxLauncher::default(), &tree);
+        terms.unwrap().describe(&tree)
+    };
+    let both = describe(&skill);
+    assert!(both.contains("\npolicy of scripts and programs, isolation at least "), "{both}");
+    assert!(both.starts_with("3 files in "), "{both}");
+    assert!(both.contains("  b\\u{a}c.txt\n"), "{both}");
+    assert!(both.contains("\n  allowWrite . (default)\n"), "{both}");
+    let (_, policy) = both.split_once("\npolicy of ").unwrap();
+    let temporary = std::env::temp_dir();
+    assert!(!policy.contains(temporary.to_str().unwrap()), "no directory of a run: {both}");
+    let refused =
+        "  not granted, although the skill requests it: allowedDomains more.example.org\n";
+    assert_eq!(both.matches(refused).count(), 1, "{both}");
+    let settings = r#"{"handlers": {"network": {"allowedDomains": ["evil.org"]}}}"#;
+    skill.operator.settings = serde_json::from_str(settings).unwrap();
+    skill.sandbox = None;
+    let two = describe(&skill);
+    let (scripts, programs) = two.split_once("\npolicy of programs, isolation at least ").unwrap();
+    assert!(scripts.contains("\npolicy of scripts, isolation at least "), "{two}");
+    let host = "  allowedDomains evil.org (settings: sandbox.handlers)\n";
+    assert!(programs.contains(host) && !scripts.contains("evil.org"), "{two}");
 }

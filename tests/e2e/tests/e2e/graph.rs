@@ -282,7 +282,7 @@ tests:
     description  Tells the past.
     location     [HOME]/sandbox/skills/history/SKILL.md
     source       sandbox (trusted)
-    digest       sha256 c38746a7de44b490a99b0ef53ec4ea1fa04320514fcf6b29ed3d4d7490094790
+    SKILL.md digest sha256:c38746a7de44b490a99b0ef53ec4ea1fa04320514fcf6b29ed3d4d7490094790
     tokens       approx. 3
     capability   shell:execute: Runs git.
     security     no network, executes commands, scope workspace

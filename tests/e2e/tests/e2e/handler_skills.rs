@@ -41,7 +41,7 @@ fn call(home: &TestHome, arguments: &[&str]) -> Value {
 /// Approves the scripts and programs of a skill as they are.
 fn approve_programs(home: &TestHome, id: &str) {
     let shown = home.skillhost(["skill", "show", id, "--json"]).success().json();
-    let digest = shown["scripts"]["digest"].as_str().unwrap().trim_start_matches("sha256:");
+    let digest = shown["scripts"]["digest"].as_str().unwrap();
     home.skillhost(["skill", "approve-scripts", id, "--yes", "--digest", digest]).success();
 }
 

@@ -114,7 +114,6 @@ impl KilledHome {
         if runs_scripts {
             let shown = home.skillhost(["skill", "show", "alpha", "--json"]).success().json();
             let digest = shown["scripts"]["digest"].as_str().unwrap();
-            let digest = digest.trim_start_matches("sha256:");
             home.skillhost(["skill", "approve-scripts", "alpha", "--yes", "--digest", digest])
                 .success();
         }

@@ -237,7 +237,7 @@ fn rebase_updates_stale_proposal() {
         run_skill(&home, &["approve", &id, "--yes", "--digest", &seen]), @"
     exit 4
     --- stderr
-    error: the digest is [DIGEST], not [DIGEST]
+    error: the digest is sha256:[DIGEST], not sha256:[DIGEST]
     hint: look at it again with `skillhost skill proposal review [ID]`: it is not what you saw
     ");
     approve_proposal(&home, &id).success();
@@ -300,7 +300,7 @@ fn approval_without_terminal_requires_digest() {
     exit 2
     --- stderr
     error: approval without a terminal requires the digest
-    hint: look at it with `skillhost skill proposal review [ID]`, then: skillhost skill approve [ID] --yes --digest SHA
+    hint: look at it with `skillhost skill proposal review [ID]`, then: skillhost skill approve [ID] --yes --digest sha256:[DIGEST]
     ");
     let other = run_skill(&home, &["approve", &id, "--yes", "--digest", &wrong]).exits(4);
     assert!(other.stderr.contains("look at it again"), "{other}");
@@ -312,7 +312,7 @@ fn approval_without_terminal_requires_digest() {
     exit 2
     --- stderr
     error: approval without a terminal requires the digest
-    hint: look at it with `skillhost skill history beads`, then: skillhost skill rollback beads 1 --yes --digest SHA
+    hint: look at it with `skillhost skill history beads`, then: skillhost skill rollback beads 1 --yes --digest sha256:[DIGEST]
     ");
     assert_eq!(beads_text(&home), beads_with("THREE"));
 }
@@ -511,7 +511,7 @@ fn allowed_tools_require_approval() {
     let digest = details["tool_grant"]["digest"].as_str().unwrap();
     let details = run_skill(&home, &["show", "beads"]).success().stdout;
     assert!(details.contains("allowed      move_path (does not count)\n"), "{details}");
-    assert!(details.contains(&format!("takes the digest {digest}")), "{details}");
+    assert!(details.contains(&format!("takes the digest sha256:{digest}")), "{details}");
     let doctor = run_skill(&home, &["doctor"]).success();
     let notice = "`allowed-tools` of `beads` (move_path) does not count until a person approves the \
                  skill: skillhost skill approve beads";

@@ -26,9 +26,9 @@ fn add_demo(home: TestHome) -> TestHome {
 fn approve_demo(home: &TestHome) -> String {
     let shown = home.skillhost(["skill", "show", "demo", "--json"]).success().json();
     let digest = shown["scripts"]["digest"].as_str().unwrap();
-    let digest = digest.trim_start_matches("sha256:").to_owned();
-    home.skillhost(["skill", "approve-scripts", "demo", "--yes", "--digest", &digest]).success();
-    digest
+    assert!(digest.starts_with("sha256:"), "{digest}");
+    home.skillhost(["skill", "approve-scripts", "demo", "--yes", "--digest", digest]).success();
+    digest.to_owned()
 }
 
 fn can_run() -> bool {
@@ -97,11 +97,17 @@ fn approved_scripts_run_until_they_change() {
     };
     let mock = MockModel::with(ask().into_iter().chain(ask()).chain(ask()));
     let home = demo_home(&mock);
-    home.skillhost(["skill", "approve-scripts", "demo"]).exits(2);
+    let unasked = home.skillhost(["skill", "approve-scripts", "demo"]).exits(2);
     let digest = approve_demo(&home);
+    let command = format!("skillhost skill approve-scripts demo --yes --digest {digest}");
+    assert!(unasked.stderr.contains(&command), "{unasked}");
+    home.write("sandbox/skills/plain/SKILL.md", "---\nname: plain\ndescription: Text.\n---\n");
+    let plain = home.skillhost(["skill", "approve-scripts", "plain"]).exits(3);
+    assert!(plain.stderr.contains("`plain` has no scripts or programs"), "{plain}");
     let approve = ["skill", "approve-scripts", "demo", "--yes", "--digest", &digest];
     let shown = home.skillhost(["skill", "show", "demo"]).success().stdout;
-    assert!(shown.contains("approved, digest of all files"), "{shown}");
+    assert!(shown.contains("\nscripts      approved\n"), "{shown}");
+    assert!(shown.contains(&format!("\nfiles digest {digest}\n")), "{shown}");
     home.skillhost(["ask", "--agent", "worker", "Run it"]).success();
     let ran = mock.requests()[2].last_text();
     assert!(ran.contains("exit code 0") && ran.contains("ran x"), "{ran}");
@@ -112,6 +118,8 @@ fn approved_scripts_run_until_they_change() {
     let denied = mock.requests()[5].last_text();
     assert!(denied.contains("was not approved") && !denied.contains("ran x"), "{denied}");
     home.skillhost(approve).exits(4);
+    let shown = home.skillhost(["skill", "show", "demo"]).success().stdout;
+    assert!(shown.contains("\nscripts      files changed: scripts/a.sh\n"), "{shown}");
     home.skillhost(["skill", "approve-scripts", "demo", "--revoke"]).success();
     home.skillhost(["ask", "--agent", "worker", "--approve", "skills.run_script", "Run it"])
         .success();

@@ -192,8 +192,9 @@ fn show_prints_skill_details() {
     description  Brews tea. Use when thirsty.
     location     [HOME]/sandbox/skills/brew/SKILL.md
     source       sandbox (trusted)
-    scripts      not approved, digest of all files sha256:7ed4bad7b447616f20c2cd68d2d2f25a9c874c9e4ebb7c038028a9658bcabaf6
-    digest       sha256 e7a9e7a9e9ecc3ce07e821a98b047c2918989746dc0aa1e94442ebf901eb8420
+    scripts      not approved
+    files digest sha256:7ed4bad7b447616f20c2cd68d2d2f25a9c874c9e4ebb7c038028a9658bcabaf6
+    SKILL.md digest sha256:e7a9e7a9e9ecc3ce07e821a98b047c2918989746dc0aa1e94442ebf901eb8420
     tokens       approx. 2
     tags         kitchen, hot
     requires     greet
@@ -253,7 +254,7 @@ fn show_prints_skill_details() {
     description  Has two names.
     location     [HOME]/sandbox/skills/other-name/SKILL.md
     source       sandbox (trusted)
-    digest       sha256 b7bc59a7c233a7af954be55a3f3582093936f2dcbd8d5fc46765823b2d36df12
+    SKILL.md digest sha256:b7bc59a7c233a7af954be55a3f3582093936f2dcbd8d5fc46765823b2d36df12
     tokens       approx. 2
     diagnostic   [HOME]/sandbox/skills/other-name/SKILL.md: 2:7: warning[name.matchesDirectory]: the name `another` is not the directory's name `other-name`
     ");
@@ -427,7 +428,7 @@ fn untrusted_and_shadowed_skills_are_marked() {
     description  Comes from the team.
     location     [HOME]/team/extra/SKILL.md
     source       team (untrusted: listed, cannot be bound, grants nothing)
-    digest       sha256 a5df3a800f8671f9c410b015fc0b3570a8ba55f7eb253563b68fdb4ed4abe60c
+    SKILL.md digest sha256:a5df3a800f8671f9c410b015fc0b3570a8ba55f7eb253563b68fdb4ed4abe60c
     tokens       approx. 2
     diagnostic   [HOME]/team/extra/SKILL.md: 1: warning[name.required]: `name` is missing; the directory's name is used
     ");

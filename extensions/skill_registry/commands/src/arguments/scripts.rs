@@ -40,11 +40,11 @@ pub struct RunScriptArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-An approval covers exactly the files, the policy and the isolation level of the moment, for agents of
-this home. A changed file, another policy or a weaker level ends it. Without a terminal, --yes and the
+An approval covers exactly the files, the policies of scripts and of programs, and the isolation levels
+of the moment, for agents of this home. A changed file, another policy or a weaker level ends it. Without a terminal, --yes and the
 digest of the files are required, which `skillhost skill show ID` prints.
-Exit codes: 1 not approved, 2 no explicit approval, 3 unknown skill, 4 changed files, 5 I/O error, no
-isolation, or a skill of a root that is not the operator's.")]
+Exit codes: 1 not approved, 2 no explicit approval, 3 unknown skill or one without code, 4 changed files,
+5 I/O error, no isolation, or a skill of a root that is not the operator's.")]
 pub struct ApproveScriptsArgs {
     /// Skill
     pub(crate) id: String,
