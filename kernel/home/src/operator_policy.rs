@@ -20,6 +20,12 @@ const POLICY_FILE_LIMIT: u64 = 256 * 1024;
 /// The names in the kernel's home that stay hidden unless a policy lists exactly their path.
 const PRIVATE_NAMES: [&str; 2] = ["sandbox/data", ".env"];
 
+/// Directories that everybody may read, to which links in directories with secrets may lead.
+const PUBLIC_DIRECTORIES: [&str; 4] = ["/usr", "/etc/ssl", "/nix/store", "/gnu/store"];
+
+/// The entries of a directory with secrets that are searched for links.
+const MAX_SECRETS: usize = 1000;
+
 /// Reads the operator's statements of a home. Called before each run, so that changed settings are in
 /// force for the next one.
 ///
@@ -40,9 +46,7 @@ pub fn operator_policy_without_home() -> OperatorPolicy {
     let user_home = std::env::var_os("HOME").filter(|home| !home.is_empty());
     let user_home = user_home.map_or_else(|| PathBuf::from("/nonexistent"), PathBuf::from);
     let user_home = std::fs::canonicalize(&user_home).unwrap_or(user_home);
-    let below = SECRET_NAMES.iter().map(|name| user_home.join(name));
-    let secrets =
-        below.map(|path| SecretPath { exists: path.symlink_metadata().is_ok(), path }).collect();
+    let secrets = find_secrets(SECRET_NAMES.iter().map(|name| user_home.join(name)));
     OperatorPolicy { user_home, secrets, ..OperatorPolicy::default() }
 }
 
@@ -55,10 +59,8 @@ fn read_policy(
     let canonical = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let (user_home, kernel_home) = (canonical(user_home), canonical(home.root()));
     let below = SECRET_NAMES.iter().map(|name| user_home.join(name));
-    let secrets = below
-        .chain(PRIVATE_NAMES.iter().map(|name| kernel_home.join(name)))
-        .map(|path| SecretPath { exists: path.symlink_metadata().is_ok(), path })
-        .collect();
+    let secrets =
+        find_secrets(below.chain(PRIVATE_NAMES.iter().map(|name| kernel_home.join(name))));
     let mut operator = OperatorPolicy { settings, user_home, secrets, ..OperatorPolicy::default() };
     if let Some(name) = &operator.settings.policy_file {
         let path = locate_policy_file(name, home, &operator.user_home);
@@ -77,6 +79,28 @@ fn read_policy(
         operator.file_layer = Some(parsed.layer);
     }
     Ok(operator)
+}
+
+/// Returns paths with secrets, and what they or the entries of these directories are links to.
+fn find_secrets(paths: impl Iterator<Item = PathBuf>) -> Vec<SecretPath> {
+    let mut secrets = Vec::new();
+    for path in paths {
+        let exists = path.symlink_metadata().is_ok();
+        let entries = std::fs::read_dir(&path).into_iter().flatten().flatten().take(MAX_SECRETS);
+        let links = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_symlink()));
+        let linked = links.map(|entry| entry.path()).chain([path.clone()]);
+        let targets: Vec<_> = linked.filter_map(|link| std::fs::canonicalize(link).ok()).collect();
+        secrets.push(SecretPath { path: path.clone(), exists });
+        for target in targets {
+            // Everybody may read what is installed.
+            let is_public = PUBLIC_DIRECTORIES.iter().any(|public| target.starts_with(public));
+            // A directory around it, to which a link may lead, is no secret.
+            if !is_public && !target.starts_with(&path) && !path.starts_with(&target) {
+                secrets.push(SecretPath { path: target, exists: true });
+            }
+        }
+    }
+    secrets
 }
 
 fn locate_policy_file(name: &Path, home: &Home, user_home: &Path) -> PathBuf {

@@ -7,6 +7,7 @@
 mod access_rules;
 mod attempt;
 mod cgroup;
+mod denied_paths;
 mod disk_usage;
 mod error;
 mod git_directory;

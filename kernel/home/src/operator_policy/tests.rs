@@ -194,3 +194,27 @@ fn secrets_of_both_homes_are_found() {
     assert_eq!(existing, [user.join(".ssh"), data]);
     assert!(operator.secrets.iter().any(|secret| secret.path == user.join(".netrc")));
 }
+
+#[test]
+fn linked_secrets_hide_what_they_lead_to() {
+    let temp = tempfile::tempdir().unwrap();
+    let user = fs::canonicalize(temp.path()).unwrap();
+    for directory in ["dotfiles/ssh", ".aws", "store"] {
+        fs::create_dir_all(user.join(directory)).unwrap();
+    }
+    fs::write(user.join("store/credentials"), "key").unwrap();
+    for (target, link) in [
+        ("dotfiles/ssh", ".ssh"),
+        ("../store/credentials", ".aws/credentials"),
+        ("/usr/bin", ".aws/system"),
+        ("..", ".aws/around"),
+    ] {
+        std::os::unix::fs::symlink(target, user.join(link)).unwrap();
+    }
+    let found = find_secrets([".ssh", ".aws", ".gnupg"].map(|name| user.join(name)).into_iter());
+    let found: Vec<_> = found.iter().map(|secret| (&*secret.path, secret.exists)).collect();
+    let at = |name: &str| user.join(name);
+    let paths = [at(".ssh"), at("dotfiles/ssh"), at(".aws"), at("store/credentials"), at(".gnupg")];
+    let exist = [true, true, true, true, false];
+    assert_eq!(found, paths.iter().map(|path| &**path).zip(exist).collect::<Vec<_>>());
+}

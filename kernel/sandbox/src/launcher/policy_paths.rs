@@ -1,6 +1,5 @@
 //! The paths of a request, opened without following links.
 
-use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
@@ -9,8 +8,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, openat, openat2};
 use rustix::io::Errno;
 
-use skillhost_policy::SECRET_NAMES;
-
+use super::denied_paths::complete_denied_paths;
 use super::error::SetupError;
 use crate::isolation::RefusalKind;
 use crate::protocol::LaunchRequest;
@@ -86,7 +84,8 @@ fn open_components(path: &Path) -> io::Result<OwnedFd> {
 /// Checks the paths of a request, and denies the secrets in its directories.
 ///
 /// # Errors
-/// A path that is not absolute, does not exist or contains a link.
+/// A path that is not absolute, does not exist or contains a link; a denied path that the program
+/// needs or that a run could replace.
 pub(super) fn prepare_paths(request: &mut LaunchRequest) -> Result<(), SetupError> {
     let files = &mut request.policy.filesystem;
     let allowed: Vec<PathBuf> =
@@ -106,6 +105,7 @@ pub(super) fn prepare_paths(request: &mut LaunchRequest) -> Result<(), SetupErro
             return Err(path_error(path, "it is not absolute"));
         }
     }
+    complete_denied_paths(files, &allowed)?;
     for denied in &files.deny_read {
         if denied.parent().is_none() {
             return Err(path_error(
@@ -122,25 +122,7 @@ pub(super) fn prepare_paths(request: &mut LaunchRequest) -> Result<(), SetupErro
             return Err(path_error(&request.cwd, &reason));
         }
     }
-    for directory in &allowed {
-        // A file cannot be listed, and a directory that cannot be listed has no readable secrets.
-        for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
-            let name = entry.file_name();
-            let name = name.to_string_lossy();
-            let is_secret =
-                SECRET_NAMES.contains(&&*name) || (name.starts_with(".env") && !is_example(&name));
-            let path = entry.path();
-            if is_secret && !allowed.contains(&path) && !files.deny_read.contains(&path) {
-                files.deny_read.push(path);
-            }
-        }
-    }
     Ok(())
-}
-
-/// Files such as `.env.example` have no secrets and are shared.
-fn is_example(name: &str) -> bool {
-    [".example", ".sample", ".template"].iter().any(|suffix| name.ends_with(suffix))
 }
 
 fn check_path(path: &Path) -> Result<(), SetupError> {
@@ -156,7 +138,7 @@ fn check_path(path: &Path) -> Result<(), SetupError> {
     }
 }
 
-fn path_error(path: &Path, reason: &str) -> SetupError {
+pub(super) fn path_error(path: &Path, reason: &str) -> SetupError {
     SetupError::new(RefusalKind::Policy, "paths", format!("{}: {reason}", path.display()))
 }
 
@@ -180,6 +162,8 @@ pub(super) fn nobody_can_use(path: &Path, write: bool) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

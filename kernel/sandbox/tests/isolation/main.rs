@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a failed setup fails its test")]
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "reports of runs, on demand")]
 
+mod denied_links;
 mod figures;
 mod fixture;
 mod hostile;
