@@ -75,10 +75,10 @@ pub(crate) fn format_contained(
     let has_failed = end.exit_code != Some(0) || end.ended_by.is_some();
     let mut notes = Vec::new();
     if !end.reverted.is_empty() {
-        notes.push(format!(
-            "protected files were restored: {}",
-            end.reverted.iter().take(8).cloned().collect::<Vec<_>>().join(", ")
-        ));
+        let files: Vec<_> = end.reverted.iter().take(8).map(ToString::to_string).collect();
+        let more = end.reverted.len() - files.len() + end.more_reverted;
+        let more = if more > 0 { format!("; and {more} more") } else { String::new() };
+        notes.push(format!("protected files: {}{more}", files.join("; ")));
     }
     if end.left_over > 0 {
         notes.push(format!("{} processes that it had left were ended", end.left_over));
@@ -107,6 +107,7 @@ pub(crate) fn format_contained(
         "contained": true,
         "isolation": exit.isolation,
         "reverted": end.reverted,
+        "more_reverted": end.more_reverted,
         "proposed_settings": proposal,
     });
     let place = format!("{directory}; contained at isolation level {}", exit.isolation.level);

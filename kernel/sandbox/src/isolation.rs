@@ -132,11 +132,67 @@ pub struct RunEnd {
     pub ms: u64,
     /// The highest measured memory, in KiB.
     pub peak_kib: u64,
-    /// The files with protected names that the run created or changed, and that were removed or
-    /// restored.
+    /// The files with protected names that the run created, changed or moved, and what was done
+    /// about them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub reverted: Vec<String>,
+    pub reverted: Vec<RevertedFile>,
+    /// The number of further ones.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub more_reverted: usize,
     /// The hosts that the program has contacted, if the policy allows any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<HostContact>,
+}
+
+/// A file with a protected name that a run created, changed or moved.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RevertedFile {
+    /// The path.
+    pub path: String,
+    /// What was done.
+    pub action: RevertAction,
+    /// The path before, if it is another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+}
+
+/// What was done about a file with a protected name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RevertAction {
+    /// A new file was removed.
+    Removed,
+    /// The former content was restored.
+    Restored,
+    /// It was moved with its directory, and remains there.
+    Moved,
+    /// It was moved back.
+    MovedBack,
+    /// It was renamed, to a name that ends with `.set-aside-N`.
+    SetAside,
+    /// It could neither be removed nor restored.
+    Failed,
+}
+
+impl std::fmt::Display for RevertedFile {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let action = match self.action {
+            RevertAction::Removed => "removed",
+            RevertAction::Restored => "restored",
+            RevertAction::Moved => "left as moved",
+            RevertAction::MovedBack => "moved back",
+            RevertAction::SetAside => "renamed to *.set-aside-N",
+            RevertAction::Failed => "NOT reverted",
+        };
+        write!(out, "{action}: {}", self.path)?;
+        match &self.from {
+            Some(from) => write!(out, " (from {from})"),
+            None => Ok(()),
+        }
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(number: &usize) -> bool {
+    *number == 0
 }

@@ -10,8 +10,11 @@ mod cgroup;
 mod denied_paths;
 mod disk_usage;
 mod error;
+mod found_names;
 mod git_directory;
+mod kept_files;
 mod mounts;
+mod open_directory;
 mod policy_paths;
 mod process_tree;
 mod protected_names;
@@ -28,7 +31,9 @@ use rustix::net::sockopt::socket_type;
 use rustix::process::{getpid, set_child_subreaper};
 use skillhost_policy::{Guarantee, IsolationLevel};
 
-use crate::isolation::{FailedLevel, IsolationReport, RefusalKind, SandboxRefusal};
+use crate::isolation::{
+    FailedLevel, IsolationReport, RefusalKind, RevertedFile, RunEnd, SandboxRefusal,
+};
 use crate::kernel_settings::KernelSettings;
 use crate::protocol::{
     CONTROL_DESCRIPTOR, ControlSocket, LaunchRequest, LauncherMessage, PROTOCOL_VERSION,
@@ -43,6 +48,11 @@ use policy_paths::prepare_paths;
 use protected_names::ProtectedNames;
 use setup::RunUser;
 use watch::RunWatch;
+
+/// The reverted files in a report, the bytes of one of their paths, and those of all in JSON.
+const MAX_REVERTED: usize = 200;
+const MAX_REVERTED_PATH: usize = 4 << 10;
+const MAX_REVERTED_TEXT: usize = 512 << 10;
 
 /// Runs the launcher; `false` if the socket could not be used.
 pub(crate) fn run_launcher() -> bool {
@@ -83,9 +93,29 @@ fn serve(host: &mut ControlSocket) -> Result<Option<LauncherMessage>, SandboxRef
     let attached: Vec<_> = proxy.iter().map(OwnedFd::as_fd).collect();
     let _ = host.send(&LauncherMessage::Ready { isolation }, &attached);
     drop(proxy);
+    names.hold();
     let mut end = watch.finish(program, host);
-    end.reverted = names.revert();
+    limit_report(names.revert(), &mut end);
     Ok(Some(LauncherMessage::Ended(end)))
+}
+
+/// Puts what was reverted into the report, as far as a message has room for it.
+fn limit_report(reverted: Vec<RevertedFile>, end: &mut RunEnd) {
+    let count = reverted.len();
+    let mut room = MAX_REVERTED_TEXT;
+    for mut file in reverted.into_iter().take(MAX_REVERTED) {
+        for path in [Some(&mut file.path), file.from.as_mut()].into_iter().flatten() {
+            path.truncate(path.floor_char_boundary(MAX_REVERTED_PATH));
+        }
+        // A control character takes six bytes in JSON.
+        room =
+            room.saturating_sub((file.path.len() + file.from.as_ref().map_or(0, String::len)) * 6);
+        if room == 0 {
+            break;
+        }
+        end.reverted.push(file);
+    }
+    end.more_reverted = count - end.reverted.len();
 }
 
 fn check_request(request: &LaunchRequest, channel: Option<&OwnedFd>) -> Result<(), SetupError> {
@@ -118,10 +148,7 @@ fn start_at_best_level(
         let cgroup = ControlGroup::create(&request.limits);
         let missing = missing_guarantees(level, user, cgroup.is_some());
         let result = check_guarantees(request, level, version, &missing)
-            .and_then(|()| match level {
-                IsolationLevel::Namespaces => Ok(()),
-                _ => names.keep_contents(),
-            })
+            .and_then(|()| names.keep_contents(level == IsolationLevel::Namespaces))
             .and_then(|()| start_program(request, level, user, version, channel, cgroup));
         match result {
             Ok(program) => {

@@ -38,7 +38,10 @@ mod sandboxed_child;
 mod sys;
 
 pub use child::{ChildContainment, ChildProcess, ChildSpec};
-pub use isolation::{EndCause, FailedLevel, IsolationReport, RefusalKind, RunEnd, SandboxRefusal};
+pub use isolation::{
+    EndCause, FailedLevel, IsolationReport, RefusalKind, RevertAction, RevertedFile, RunEnd,
+    SandboxRefusal,
+};
 pub use launch::{LaunchError, LaunchSpec};
 pub use limited_run::{ProcessExit, ProcessLimits, run_limited};
 pub use machine::{IsolationGap, MachineIsolation, MachineLevel};

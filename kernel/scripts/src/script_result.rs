@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::value::to_raw_value;
 use skillhost_payload::{ToolOutput, is_hidden};
-use skillhost_sandbox::{EndCause, IsolationReport};
+use skillhost_sandbox::{EndCause, IsolationReport, RevertedFile};
 
 use crate::work_directory::ChangedFile;
 
@@ -46,9 +46,12 @@ pub struct ScriptResult {
     /// Remarks about limits and permissions that the script met.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub hints: Vec<String>,
-    /// Protected files that the script wrote and that were removed or restored.
+    /// Protected files that the script wrote or moved, and what was done about them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub reverted: Vec<String>,
+    pub reverted: Vec<RevertedFile>,
+    /// The number of further such files.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub more_reverted: usize,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde requires")]
@@ -103,8 +106,14 @@ impl ScriptResult {
             }
         }
         if !self.reverted.is_empty() {
-            let names: Vec<_> = self.reverted.iter().map(|name| printable_line(name)).collect();
-            text.push_str(&format!("protected files were restored: {}\n", names.join(", ")));
+            text.push_str("--- protected files\n");
+            for file in self.reverted.iter().take(MAX_TEXT_FILES) {
+                text.push_str(&format!("{}\n", printable_line(&file.to_string())));
+            }
+            let more = self.reverted.len().saturating_sub(MAX_TEXT_FILES) + self.more_reverted;
+            if more > 0 {
+                text.push_str(&format!("and {more} more\n"));
+            }
         }
         for hint in &self.hints {
             text.push_str(&format!("hint: {hint}\n"));

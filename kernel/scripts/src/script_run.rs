@@ -95,6 +95,7 @@ impl ScriptPlan {
             more_files,
             hints: Vec::new(),
             reverted: exit.end.reverted,
+            more_reverted: exit.end.more_reverted,
         }
     }
 }

@@ -201,8 +201,11 @@ fn print_result(session: &CliContext, result: &ScriptResult, work: &Path) -> Res
     if result.more_files > 0 {
         output.print_note(format!("and {} more files", result.more_files));
     }
-    for path in &result.reverted {
-        output.print_note(format!("restored the protected file {}", printable_line(path)));
+    for file in &result.reverted {
+        output.print_note(format!("protected file: {}", printable_line(&file.to_string())));
+    }
+    if result.more_reverted > 0 {
+        output.print_note(format!("and {} more protected files", result.more_reverted));
     }
     for hint in &result.hints {
         output.print_note(display_safe(hint));

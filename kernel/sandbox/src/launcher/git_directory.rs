@@ -3,13 +3,14 @@
 //! Git finds such a directory by its content as well as by its name, and another one through
 //! `commondir`. In a repository that a run has created itself, the files that `git init`,
 //! `git clone` and `git worktree` write are harmless and remain; everything else is not known to
-//! be harmless.
+//! be harmless. A file or link `.git` names a repository elsewhere, which has to be harmless, too.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs;
 use std::io::Read as _;
-use std::path::Path;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Component, Path, PathBuf};
 
 /// The protected names in the directory of a repository.
 pub(super) const PROTECTED_GIT_NAMES: [&str; 4] =
@@ -36,6 +37,65 @@ pub(super) fn is_harmless(path: &Path) -> bool {
     }
 }
 
+/// Tests whether a file or link `.git` names a repository in which git executes no program.
+///
+/// `is_repository` tells which directories were found in the writable directories: links lead to
+/// none of them.
+pub(super) fn links_harmless_repository(
+    path: &Path,
+    is_repository: &dyn Fn(&Path) -> bool,
+) -> bool {
+    let target = match fs::read_link(path) {
+        Ok(target) => Some(target),
+        Err(_) => read_text(path)
+            .and_then(|text| Some(PathBuf::from(text.trim_end().strip_prefix("gitdir: ")?))),
+    };
+    let Some(directory) = target.and_then(|target| resolve(path.parent()?, &target)) else {
+        return false;
+    };
+    let is_absent = |name: &str| directory.join(name).symlink_metadata().is_err();
+    // The settings and hooks of a work tree are those of its repository.
+    let common = match is_absent("commondir") {
+        true => Some(&*directory),
+        false if is_harmless(&directory.join("commondir")) => {
+            directory.parent().and_then(Path::parent)
+        }
+        false => None,
+    };
+    let Some(common) = common else { return false };
+    let is_safe = |name: &str| {
+        let path = common.join(name);
+        path.symlink_metadata().is_err() || is_harmless(&path)
+    };
+    is_repository(&directory)
+        && is_repository(common)
+        && is_safe("config")
+        && is_safe("hooks")
+        && is_absent("config.worktree")
+}
+
+/// Returns the path that a path in a directory leads to, if only its begin leads upwards: after a
+/// link, `..` would lead elsewhere.
+fn resolve(directory: &Path, target: &Path) -> Option<PathBuf> {
+    let mut resolved = directory.to_owned();
+    let mut descends = false;
+    for component in target.components() {
+        match component {
+            Component::RootDir => resolved = PathBuf::from("/"),
+            Component::CurDir => {}
+            Component::ParentDir if !descends => {
+                resolved.pop();
+            }
+            Component::Normal(name) => {
+                descends = true;
+                resolved.push(name);
+            }
+            _ => return None,
+        }
+    }
+    Some(resolved)
+}
+
 /// Git executes no hook with this ending; `git init` creates examples with it.
 fn has_samples_only(hooks: &Path) -> bool {
     let is_sample = |entry: fs::DirEntry| {
@@ -52,7 +112,10 @@ fn read_text(path: &Path) -> Option<String> {
         return None;
     }
     let mut text = String::new();
-    File::open(path).ok()?.take(MAX_HARMLESS + 1).read_to_string(&mut text).ok()?;
+    // It may have been replaced in the meantime.
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+    let file = fs::OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;
+    file.take(MAX_HARMLESS + 1).read_to_string(&mut text).ok()?;
     (text.len() as u64 <= MAX_HARMLESS).then_some(text)
 }
 

@@ -1,47 +1,20 @@
 //! Files in writable directories that other programs of the user would execute or obey.
 //!
 //! Existing ones are read-only mounts; without mounts they are restored after the run. New ones
-//! are removed after the run. Both are reported. In a repository that the run has created,
-//! harmless files of git remain.
+//! are removed after the run. A run may move a directory with protected files; what existed before
+//! is not removed. All is reported. In a repository that the run has created, harmless files of
+//! git remain.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File};
-use std::io::{self, Read as _, Write as _};
-use std::os::fd::AsRawFd as _;
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use super::error::SetupError;
-use super::git_directory::{PROTECTED_GIT_NAMES, is_git_directory, is_harmless};
-use super::policy_paths::open_place;
-use crate::isolation::RefusalKind;
+use super::found_names::{FoundNames, SameFile};
+use super::git_directory::{is_harmless, links_harmless_repository};
+use super::kept_files::KeptFiles;
+use super::open_directory::PinnedEntry;
+use crate::isolation::{RefusalKind, RevertAction, RevertedFile};
 use crate::protocol::LaunchRequest;
-
-/// Names that are protected in every directory.
-const PROTECTED_NAMES: [&str; 18] = [
-    ".bashrc",
-    ".bash_profile",
-    ".bash_login",
-    ".bash_logout",
-    ".profile",
-    ".zshrc",
-    ".zshenv",
-    ".zprofile",
-    ".zlogin",
-    ".zlogout",
-    ".gitconfig",
-    ".gitmodules",
-    ".mcp.json",
-    ".vscode",
-    ".idea",
-    ".claude",
-    ".agents",
-    "SKILL.md",
-];
-
-/// The files and bytes that are kept to be restored.
-const MAX_KEPT_FILES: usize = 256;
-const MAX_KEPT_BYTES: u64 = 4 << 20;
 
 /// The protected files and directories before a run.
 #[derive(Debug, Default)]
@@ -51,25 +24,31 @@ pub(super) struct ProtectedNames {
     absent: Vec<PathBuf>,
     /// The names before the run.
     found: FoundNames,
-    /// The contents, if they have to be restored.
-    kept: Option<KeptFiles>,
+    /// The contents, as far as they can be kept.
+    kept: KeptFiles,
+    /// Whether the run could not change the files, because they are read-only mounts.
+    is_mounted: bool,
 }
 
-/// The protected names at one time.
-#[derive(Debug, Default)]
-struct FoundNames {
-    /// The identity of each: its device and number.
-    paths: BTreeMap<PathBuf, (u64, u64)>,
-    /// The directories of repositories.
-    repositories: BTreeSet<PathBuf>,
+/// The changes to protected names that a run has left.
+#[derive(Default)]
+struct NameChanges {
+    /// Each name before that still exists, and its present path.
+    places: BTreeMap<PathBuf, PathBuf>,
+    /// Each name before that exists at a place where it was not obeyed.
+    displaced: Vec<(PathBuf, PathBuf)>,
+    /// The names of which it is not known whether they existed.
+    doubtful: BTreeSet<PathBuf>,
+    /// The new names.
+    new: BTreeSet<PathBuf>,
+    reverted: Vec<RevertedFile>,
 }
 
-#[derive(Debug, Default)]
-struct KeptFiles {
-    files: BTreeMap<PathBuf, (Vec<u8>, u32)>,
-    /// Links and pipes, which are not read.
-    others: BTreeSet<PathBuf>,
-    bytes: u64,
+impl NameChanges {
+    fn report(&mut self, action: RevertAction, path: &Path, from: Option<&Path>) {
+        let from = from.map(|path| path.display().to_string());
+        self.reverted.push(RevertedFile { path: path.display().to_string(), action, from });
+    }
 }
 
 impl ProtectedNames {
@@ -78,13 +57,12 @@ impl ProtectedNames {
     pub(super) fn find(request: &LaunchRequest) -> Self {
         let files = &request.policy.filesystem;
         let absent = files.deny_write.iter().filter(|path| path.symlink_metadata().is_err());
-        let mut names = Self {
+        Self {
             roots: files.allow_write.clone(),
             absent: absent.cloned().collect(),
+            found: FoundNames::scan(&files.allow_write, None),
             ..Self::default()
-        };
-        names.found = names.scan();
-        names
+        }
     }
 
     /// Returns the existing paths.
@@ -95,174 +73,165 @@ impl ProtectedNames {
     /// Reads the contents of the existing ones, to be restored after the run.
     ///
     /// # Errors
-    /// They are too large.
-    pub(super) fn keep_contents(&mut self) -> Result<(), SetupError> {
-        let mut kept = KeptFiles::default();
+    /// They are too large, and are not read-only mounts.
+    pub(super) fn keep_contents(&mut self, is_mounted: bool) -> Result<(), SetupError> {
+        self.is_mounted = is_mounted;
+        self.kept = KeptFiles::default();
         for path in self.found.paths.keys() {
-            kept.add(path).map_err(|error| {
-                let message = format!("{}: {error}", path.display());
-                SetupError::new(RefusalKind::Isolation, "protected names", message)
-            })?;
+            match self.kept.add(&self.roots, path) {
+                Ok(()) => {}
+                Err(_) if is_mounted => break,
+                Err(error) => {
+                    let message = format!("{}: {error}", path.display());
+                    return Err(SetupError::new(
+                        RefusalKind::Isolation,
+                        "protected names",
+                        message,
+                    ));
+                }
+            }
         }
-        self.kept = Some(kept);
         Ok(())
     }
 
-    /// Removes new files and restores changed ones; returns their paths.
-    pub(super) fn revert(&self) -> Vec<String> {
-        let mut reverted = BTreeSet::new();
-        let present = self.scan();
-        let is_new = |(path, id): &(&PathBuf, &(u64, u64))| {
-            // Without mounts a file may have been replaced; its content is compared below.
-            let known = self.found.paths.get(*path);
-            known.is_none_or(|known| self.kept.is_none() && known != *id)
-        };
-        let remains = |path: &PathBuf| {
-            let repository = path.parent().filter(|parent| present.repositories.contains(*parent));
-            repository.is_some_and(|path| !self.found.repositories.contains(path))
-                && is_harmless(path)
-        };
-        let denied = self.absent.iter().filter(|path| path.symlink_metadata().is_ok());
-        let new = present.paths.iter().filter(is_new).map(|(path, _)| path);
-        let new = new.filter(|path| !remains(path)).chain(denied);
-        for path in new {
-            // What cannot be removed is reported as well.
-            let _ = remove(path);
-            reverted.insert(path.display().to_string());
-        }
-        if let Some(kept) = &self.kept {
-            reverted.extend(kept.restore(self.found.paths.keys()));
-        }
-        reverted.into_iter().collect()
+    /// Makes the existing ones recognizable after the run. The program must not inherit what this
+    /// opens, so it has started already.
+    pub(super) fn hold(&mut self) {
+        self.found.hold(&self.roots);
     }
 
-    fn scan(&self) -> FoundNames {
-        let mut found = FoundNames::default();
-        let mut waiting = self.roots.clone();
-        while let Some(directory) = waiting.pop() {
-            // It may be a file, or be unreadable for this user, and then nobody else's.
-            let entries: Vec<_> =
-                fs::read_dir(&directory).into_iter().flatten().flatten().collect();
-            let names: BTreeSet<_> = entries.iter().map(fs::DirEntry::file_name).collect();
-            let in_git = is_git_directory(&directory, &names);
-            if in_git {
-                found.repositories.insert(directory);
+    /// Removes new files and restores changed ones; returns what was done.
+    pub(super) fn revert(&self) -> Vec<RevertedFile> {
+        let present = FoundNames::scan(&self.roots, Some(&self.found));
+        let mut changes = self.compare(&present);
+        for path in std::mem::take(&mut changes.new) {
+            self.remove(&path, &mut changes);
+        }
+        for path in std::mem::take(&mut changes.doubtful) {
+            self.set_aside(&path, &path, &mut changes);
+        }
+        for (from, path) in std::mem::take(&mut changes.displaced) {
+            let entry = PinnedEntry::open(&self.roots, &path, false);
+            let moved = entry
+                .and_then(|entry| entry.move_to(&PinnedEntry::open(&self.roots, &from, true)?));
+            match moved {
+                Ok(()) => {
+                    changes.report(RevertAction::MovedBack, &from, Some(&path));
+                    changes.places.insert(from.clone(), from);
+                }
+                Err(_) => self.set_aside(&path, &from, &mut changes),
             }
-            for entry in entries {
-                let (name, path) = (entry.file_name(), entry.path());
-                let is_in = |names: &[&str]| names.iter().any(|protected| name == *protected);
-                let protected = is_in(&PROTECTED_NAMES) || (in_git && is_in(&PROTECTED_GIT_NAMES));
-                if protected && !self.roots.contains(&path) {
-                    if let Ok(meta) = entry.metadata() {
-                        found.paths.insert(path, (meta.dev(), meta.ino()));
+        }
+        for path in self.found.paths.keys() {
+            self.restore(path, &present, &mut changes);
+        }
+        changes.reverted.sort_by(|one, other| one.path.cmp(&other.path));
+        changes.reverted.dedup_by(|one, other| one.path == other.path);
+        changes.reverted
+    }
+
+    /// Compares the names after the run with those before.
+    fn compare(&self, present: &FoundNames) -> NameChanges {
+        let mut changes = NameChanges::default();
+        let mut other = Vec::new();
+        for (path, now) in &present.paths {
+            let before = self.found.paths.get(path).map_or(SameFile::No, |b| b.compare(now));
+            let moved = || self.found.find_moved(now, present);
+            match (before, moved()) {
+                (SameFile::Yes, _) => {
+                    changes.places.insert(path.clone(), path.clone());
+                }
+                (SameFile::Unknown, _) | (_, Some((.., SameFile::Unknown))) => {
+                    other.push((path, now));
+                }
+                (_, Some((from, known, _))) if is_same_name(from, path) => {
+                    if known.has_same_place(now) {
+                        changes.places.insert(from.to_owned(), path.clone());
+                        changes.report(RevertAction::Moved, path, Some(from));
+                    } else {
+                        changes.displaced.push((from.to_owned(), path.clone()));
                     }
-                } else if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                    waiting.push(path);
                 }
+                (_, Some((from, ..))) => changes.displaced.push((from.to_owned(), path.clone())),
+                (SameFile::No, None) => other.push((path, now)),
             }
         }
-        found
-    }
-}
-
-impl KeptFiles {
-    fn add(&mut self, path: &Path) -> io::Result<()> {
-        for (path, meta) in list_files(path)? {
-            if !meta.is_file() {
-                self.others.insert(path);
+        let is_displaced = |path: &PathBuf| {
+            changes.displaced.iter().any(|(from, _)| from == path)
+                || changes.places.get(path).is_some_and(|place| place != path)
+        };
+        let (mut new, mut doubtful) = (BTreeSet::new(), BTreeSet::new());
+        for (path, now) in other {
+            let is_known = self.found.paths.contains_key(path);
+            if is_known && !is_displaced(path) {
+                // Replaced: its content is compared below.
                 continue;
             }
-            self.bytes = self.bytes.saturating_add(meta.len());
-            if self.files.len() >= MAX_KEPT_FILES || self.bytes > MAX_KEPT_BYTES {
-                return Err(io::Error::other("too large to be protected at this level"));
+            if self.found.paths.values().any(|known| known.compare(now) == SameFile::Unknown) {
+                doubtful.insert(path.clone());
+            } else if !self.remains(path, present) {
+                new.insert(path.clone());
             }
-            let mut content = Vec::new();
-            File::open(&path)?.take(MAX_KEPT_BYTES).read_to_end(&mut content)?;
-            self.files.insert(path, (content, meta.mode()));
         }
-        Ok(())
+        let unknown = present.unknown.iter().filter(|(_, id)| !self.found.has_unknown(**id));
+        new.extend(unknown.map(|(path, _)| path.clone()));
+        let denied = |path: &&PathBuf| path.symlink_metadata().is_ok();
+        new.extend(self.absent.iter().filter(denied).cloned());
+        changes.new = new;
+        changes.doubtful = doubtful;
+        changes
     }
 
-    /// Restores the files below the protected paths, and returns those that had changed.
-    fn restore<'a>(&self, roots: impl Iterator<Item = &'a PathBuf>) -> Vec<String> {
-        let mut changed = Vec::new();
-        for root in roots {
-            for (path, _) in list_files(root).unwrap_or_default() {
-                if !self.files.contains_key(&path) && !self.others.contains(&path) {
-                    let _ = remove(&path);
-                    changed.push(path.display().to_string());
+    /// Tests whether a new name is harmless.
+    fn remains(&self, path: &Path, present: &FoundNames) -> bool {
+        if path.file_name().is_some_and(|name| name == ".git") {
+            return links_harmless_repository(path, &|directory| {
+                present.repositories.contains_key(directory)
+            });
+        }
+        let repository = path.parent().and_then(|parent| present.repositories.get(parent));
+        repository.is_some_and(|id| !self.found.has_repository(*id)) && is_harmless(path)
+    }
+
+    fn remove(&self, path: &Path, changes: &mut NameChanges) {
+        let removed = PinnedEntry::open(&self.roots, path, false).and_then(|entry| entry.remove());
+        let action = if removed.is_ok() { RevertAction::Removed } else { RevertAction::Failed };
+        changes.report(action, path, None);
+    }
+
+    fn set_aside(&self, path: &Path, from: &Path, changes: &mut NameChanges) {
+        let set = PinnedEntry::open(&self.roots, path, false).and_then(|entry| entry.set_aside());
+        let action = if set.is_ok() { RevertAction::SetAside } else { RevertAction::Failed };
+        changes.report(action, path, (from != path).then_some(from));
+    }
+
+    /// Restores the content of a name that existed.
+    fn restore(&self, path: &Path, present: &FoundNames, changes: &mut NameChanges) {
+        let place = match changes.places.get(path) {
+            // A run could not change it, so another program has changed it.
+            Some(_) if self.is_mounted => return,
+            Some(place) => place.clone(),
+            None if self.is_mounted => {
+                // A run could not remove it either. Another program may have replaced it.
+                if !present.paths.contains_key(path) || self.kept.is_unchanged(&self.roots, path) {
+                    return;
                 }
+                self.set_aside(path, path, changes);
+                path.to_owned()
+            }
+            None => path.to_owned(),
+        };
+        let (restored, removed) = self.kept.restore(&self.roots, path, &place);
+        for (files, done) in [(restored, RevertAction::Restored), (removed, RevertAction::Removed)]
+        {
+            for file in files {
+                let action = if file.is_done { done } else { RevertAction::Failed };
+                changes.report(action, &file.path, None);
             }
         }
-        for (path, (content, mode)) in &self.files {
-            if read_regular_file(path).is_ok_and(|present| present == *content) {
-                continue;
-            }
-            // What cannot be restored is reported as well.
-            let _ = restore_file(path, content, *mode);
-            changed.push(path.display().to_string());
-        }
-        changed
     }
 }
 
-/// Lists a file, or all files and links in a directory; links are not followed.
-fn list_files(path: &Path) -> io::Result<Vec<(PathBuf, fs::Metadata)>> {
-    let mut files = Vec::new();
-    let mut waiting = vec![path.to_owned()];
-    while let Some(path) = waiting.pop() {
-        let meta = path.symlink_metadata()?;
-        if meta.is_dir() {
-            for entry in fs::read_dir(&path)? {
-                waiting.push(entry?.path());
-            }
-        } else {
-            files.push((path, meta));
-        }
-        if files.len() > MAX_KEPT_FILES * 4 {
-            return Err(io::Error::other("too many files to be protected at this level"));
-        }
-    }
-    Ok(files)
-}
-
-fn read_regular_file(path: &Path) -> io::Result<Vec<u8>> {
-    if !path.symlink_metadata()?.is_file() {
-        return Err(io::ErrorKind::InvalidData.into());
-    }
-    let mut content = Vec::new();
-    File::open(path)?.take(MAX_KEPT_BYTES).read_to_end(&mut content)?;
-    Ok(content)
-}
-
-/// Returns a path to an entry whose directory was opened without following links, so that a
-/// concurrent run cannot redirect it.
-fn pin_entry(path: &Path) -> io::Result<(std::os::fd::OwnedFd, PathBuf)> {
-    let missing = || io::Error::from(io::ErrorKind::InvalidInput);
-    let directory = open_place(path.parent().ok_or_else(missing)?)?;
-    let name = path.file_name().ok_or_else(missing)?;
-    let pinned = Path::new("/proc/self/fd").join(directory.as_raw_fd().to_string()).join(name);
-    Ok((directory, pinned))
-}
-
-fn remove(path: &Path) -> io::Result<()> {
-    let (_directory, pinned) = pin_entry(path)?;
-    match pinned.symlink_metadata()?.is_dir() {
-        true => fs::remove_dir_all(pinned),
-        false => fs::remove_file(pinned),
-    }
-}
-
-fn restore_file(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
-    if let Some(parent) = path.parent().filter(|parent| !parent.exists()) {
-        fs::create_dir_all(parent)?;
-    }
-    if path.symlink_metadata().is_ok() {
-        remove(path)?;
-    }
-    let (_directory, pinned) = pin_entry(path)?;
-    let mut options = fs::OpenOptions::new();
-    let mut file = options.write(true).create_new(true).mode(mode & 0o777).open(pinned)?;
-    file.write_all(content)?;
-    file.set_permissions(fs::Permissions::from_mode(mode & 0o777))
+fn is_same_name(one: &Path, other: &Path) -> bool {
+    one.file_name() == other.file_name()
 }

@@ -118,6 +118,7 @@ impl<'a> RunWatch<'a> {
             ms,
             peak_kib,
             reverted: Vec::new(),
+            more_reverted: 0,
             hosts: Vec::new(),
         }
     }

@@ -11,6 +11,7 @@ mod machines;
 mod network;
 mod ordinary;
 mod probe;
+mod protected;
 mod protocol;
 mod refusals;
 
@@ -29,7 +30,7 @@ const HOSTILE_LANDLOCK: [&str; 4] = [
     "protocol::dropped_run_leaves_no_process",
     "refusals::refusals_name_cause_and_remedy",
 ];
-const ORDINARY: [&str; 14] = [
+const ORDINARY: [&str; 18] = [
     "machines::machine_without_landlock_has_namespaces_only",
     "machines::work_directory_on_other_file_system_is_writable",
     "network::curl_and_node_reach_allowed_host_only",
@@ -41,6 +42,10 @@ const ORDINARY: [&str; 14] = [
     "ordinary::old_landlock_runs_ordinary_scripts",
     "probe::machine_description_agrees_with_runs",
     "probe::probe_reports_isolation_of_run",
+    "protected::directories_are_checked_although_they_are_unreadable",
+    "protected::moved_directory_keeps_protected_files",
+    "protected::repository_elsewhere_must_be_harmless",
+    "protected::restored_file_does_not_follow_link",
     "protocol::input_and_channel_reach_program",
     "refusals::new_repository_remains_without_programs",
     "refusals::protected_names_are_reverted",

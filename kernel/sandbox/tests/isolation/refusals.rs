@@ -248,7 +248,8 @@ fn protected_names_are_reverted() {
         }
         for name in [".bashrc", "a/b/.claude", "a/.vscode", "c/.git/hooks"] {
             let path = at(name).display().to_string();
-            assert!(exit.end.reverted.contains(&path), "{level} {name} {:?}", exit.end.reverted);
+            let is_listed = exit.end.reverted.iter().any(|file| file.path == path);
+            assert!(is_listed, "{level} {name} {:?}", exit.end.reverted);
         }
         let repairs = usize::from(level == IsolationLevel::Landlock) * 4;
         assert_eq!(exit.end.reverted.len(), 4 + repairs, "{level} {:?}", exit.end.reverted);
@@ -273,12 +274,17 @@ fn new_repository_remains_without_programs() {
         let command = words(&["/bin/sh", "-c", script]);
         let exit = victims.run(&command, victims.policy(), level).unwrap();
         assert_eq!(exit.end.exit_code, Some(0), "{}", String::from_utf8_lossy(&exit.stderr));
-        for kept in ["good/.git/config", "copy/.git/config", "good/.git/worktrees/tree/commondir"] {
+        for kept in [
+            "good/.git/config",
+            "copy/.git/config",
+            "good/.git/worktrees/tree/commondir",
+            "tree/.git",
+        ] {
             assert!(at(kept).exists(), "{level} {kept} {:?}", exit.end.reverted);
         }
-        let mut reverted = exit.end.reverted.clone();
-        reverted.sort();
+        let reverted: Vec<_> = exit.end.reverted.iter().map(|file| file.path.clone()).collect();
         let expected = [
+            ".git",
             "bare/config",
             "hidden/config",
             "hook/.git/hooks",

@@ -20,8 +20,9 @@ const LARGER_CRATES: &[(&str, usize, &str)] = &[
     ("extensions/skill_registry/commands", 11_600, "one command line for all parts of a skill"),
     (
         "kernel/sandbox",
-        5_750,
-        "children without isolation remain, and the files of programs are found here",
+        7_500,
+        "children without isolation remain, the files of programs are found here, and files of the \
+         user are protected through descriptors",
     ),
 ];
 
