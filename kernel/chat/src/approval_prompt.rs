@@ -34,14 +34,17 @@ pub(crate) async fn prompt_approval(
     loop {
         // A terminal that has just been closed has no size.
         let screen = ScreenSize::from_stream(&io::stderr()).unwrap_or(ScreenSize::FALLBACK);
-        let text = format_prompt(request, screen, complete);
-        let line = match prompt_line(output, text).await {
+        let prompt = format_prompt(request, screen, complete);
+        let is_complete = prompt.is_complete;
+        let line = match prompt_line(output, prompt.text).await {
             Ok(Some(line)) => line,
             // A terminal that is closed never approves.
             Ok(None) => return refuse("the terminal was closed"),
             Err(error) => return refuse(&format!("the user could not be asked: {error}")),
         };
         match parse_reply(&line, request.always) {
+            // Only what was shown can be approved for more than this call.
+            PromptReply::Decided(ApprovalDecision::Session) if !is_complete => complete = true,
             PromptReply::Decided(decision) => return decision,
             PromptReply::ViewAll => complete = true,
             PromptReply::Edit => {

@@ -1,8 +1,9 @@
-//! The text of an approval prompt: the call in a readable form, with the diff of its changes.
+//! The text of an approval prompt: the details of the call, such as the diff of its changes, and then
+//! its arguments.
 //!
-//! Everything here comes from a model. Each line of it is sanitized and marked, so that none can
-//! imitate the prompt, and lines that are too long for the terminal are marked again where they
-//! continue.
+//! The arguments come from a model, and the details contain texts of others. Each line is sanitized and
+//! marked, so that none can imitate the prompt; those of arguments have another mark than the details.
+//! Lines that are too long for the terminal are marked again where they continue.
 
 use serde_json::Value;
 use skillhost_conversation::ApprovalRequest;
@@ -21,25 +22,43 @@ const RESERVED_LINES: usize = 8;
 /// The smallest number of lines of a shortened call.
 const MIN_LINES: usize = 8;
 
-/// The mark of a line that a model has written.
+/// The mark of a line of the details.
 const MARK: &str = "  | ";
+
+/// The mark of an argument, and that of the further lines of one.
+const ARGUMENT_MARK: &str = "  > ";
+const BLOCK_MARK: &str = "  >| ";
+
+/// The start of a line above a part of a diff.
+const HUNK: &str = "@@ -";
+
+/// A prompt.
+pub(crate) struct ApprovalPrompt {
+    /// The text.
+    pub(crate) text: String,
+    /// Whether all of the call is shown.
+    pub(crate) is_complete: bool,
+}
 
 /// A named argument, as a person reads it.
 #[derive(Debug, PartialEq, Eq)]
 enum ArgumentText {
-    /// A short value, on the line of its name.
+    /// A short text, on the line of its name.
+    Short { name: String, text: String },
+    /// Another value, on the line of its name.
     Inline { name: String, value: String },
     /// A text of several lines.
     Block { name: String, text: String },
 }
 
 /// Formats the prompt. A long call is shortened unless it is to be `complete` or has to be approved
-/// every time; the prompt then tells how to see all of it.
+/// every time; the prompt then tells how to see all of it, and does not offer an approval for the
+/// session. The details are never shortened, except for a diff.
 pub(crate) fn format_prompt(
     request: &ApprovalRequest,
     screen: ScreenSize,
     complete: bool,
-) -> String {
+) -> ApprovalPrompt {
     let ApprovalRequest { agent_id, tool, extension, destructive, always, details, .. } = request;
     let mut lines = vec![format!(
         "{BOLD}{} asks to call {} of {}{BOLD:#}",
@@ -49,26 +68,41 @@ pub(crate) fn format_prompt(
     )];
     let arguments = parse_arguments(&request.arguments);
     let mut call = Vec::new();
+    // First, so that no argument pushes them off the screen.
+    let mut required = 0;
+    if let Some(details) = details {
+        let before_diff: Vec<_> =
+            details.lines().take_while(|line| !line.starts_with(HUNK)).collect();
+        required = mark_lines(&before_diff.join("\n"), screen.columns, MARK).len();
+        call = mark_lines(details, screen.columns, MARK);
+        if !arguments.is_empty() {
+            call.push(format!("  {DIM}arguments, as the agent wrote them:{DIM:#}"));
+        }
+    }
     for argument in &arguments {
         // The details show the same text as a change.
         call.extend(argument.format(screen.columns, details.is_some() && !complete));
     }
-    call.extend(details.iter().flat_map(|text| mark_lines(text, screen.columns)));
     let room = screen.lines.saturating_sub(RESERVED_LINES).max(MIN_LINES);
+    let kept = required.max(room - 1);
     // Without a limit otherwise: what cannot be seen cannot be approved.
-    if call.len() > room && !complete && !*always {
-        let hidden = call.len() - (room - 1);
-        call.truncate(room - 1);
+    let is_complete = call.len() <= room.max(kept) || complete || *always;
+    if !is_complete {
+        let hidden = call.len() - kept;
+        call.truncate(kept);
         call.push(format!("  {RED}{hidden} more lines; [v] shows them{RED:#}"));
     }
     lines.extend(call);
     if *destructive {
         lines.push(format!("  {RED}it may destroy something{RED:#}"));
     }
-    let session = if *always { "" } else { "[s] yes and until the end of this session, " };
+    let session = match *always || !is_complete {
+        true => "",
+        false => "[s] yes and until the end of this session, ",
+    };
     let question = format!("allow it? [y]es, {session}[e]dit, [v]iew all, [N]o; then Enter");
     lines.push(wrap_line(&question, screen.columns, 0));
-    lines.join("\n")
+    ApprovalPrompt { text: lines.join("\n"), is_complete }
 }
 
 /// Formats the details of a call, each line marked so that none can imitate the prompt. Details
@@ -77,7 +111,7 @@ pub(crate) fn format_prompt(
 pub fn format_details(details: &str) -> Vec<String> {
     let lines = details.lines().count();
     let shown: Vec<_> = details.lines().take(MAX_LINES).collect();
-    let mut rendered = mark_lines(&shown.join("\n"), usize::MAX);
+    let mut rendered = mark_lines(&shown.join("\n"), usize::MAX, MARK);
     if lines > MAX_LINES {
         rendered.push(format!("  {RED}{} more lines are not shown{RED:#}", lines - MAX_LINES));
     }
@@ -89,6 +123,12 @@ pub(crate) fn summarize_arguments(arguments: &str) -> String {
     let parts: Vec<_> = parse_arguments(arguments)
         .iter()
         .map(|argument| match argument {
+            ArgumentText::Short { name, text } => {
+                // A text whose limits cannot be seen is quoted.
+                let is_plain = !text.is_empty() && text.trim() == text;
+                let value = if is_plain { text.clone() } else { format!("{text:?}") };
+                format!("{}: {}", clean(name), clean(&value))
+            }
             ArgumentText::Inline { name, value } => format!("{}: {}", clean(name), clean(value)),
             ArgumentText::Block { name, text } => {
                 format!("{}: {} lines", clean(name), text.lines().count())
@@ -122,10 +162,7 @@ fn add_argument(texts: &mut Vec<ArgumentText>, name: String, value: Value) {
             texts.push(ArgumentText::Block { name, text });
         }
         Value::String(text) => {
-            // A text whose limits cannot be seen is quoted.
-            let is_plain = !text.is_empty() && text.trim() == text;
-            let value = if is_plain { text } else { format!("{text:?}") };
-            texts.push(ArgumentText::Inline { name, value });
+            texts.push(ArgumentText::Short { name, text });
         }
         Value::Array(items) if !items.is_empty() => {
             for (index, item) in items.into_iter().enumerate() {
@@ -141,6 +178,11 @@ fn add_argument(texts: &mut Vec<ArgumentText>, name: String, value: Value) {
     }
 }
 
+/// Quotes a text; characters that are not printable are escaped when the prompt is printed.
+fn quote_text(text: &str) -> String {
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
+}
+
 /// Quotes a name that could pass for something else.
 fn quote_name(name: &str) -> String {
     let is_plain = !name.is_empty()
@@ -151,21 +193,24 @@ fn quote_name(name: &str) -> String {
 impl ArgumentText {
     /// Formats the lines of an argument; with `brief`, a block only with its size.
     fn format(&self, columns: usize, brief: bool) -> Vec<String> {
+        let format_line = |name: &str, value: &str| {
+            let line = format!("{}: {}", clean(name), clean(value));
+            let mut parts = wrap(&line, columns, BLOCK_MARK.len()).into_iter();
+            let first = parts.next().map(|part| format!("{ARGUMENT_MARK}{part}"));
+            // With another mark, so that the rest of a value cannot pass for another argument.
+            first.into_iter().chain(parts.map(|part| format!("{BLOCK_MARK}{part}"))).collect()
+        };
         match self {
-            Self::Inline { name, value } => {
-                let line = format!("{}: {}", clean(name), clean(value));
-                let mut parts = wrap(&line, columns, MARK.len()).into_iter();
-                let first = parts.next().map(|part| format!("  {part}"));
-                // Marked, so that the rest of a value cannot pass for another argument.
-                first.into_iter().chain(parts.map(|part| format!("{MARK}{part}"))).collect()
-            }
+            Self::Short { name, text } => format_line(name, &quote_text(text)),
+            Self::Inline { name, value } => format_line(name, value),
             Self::Block { name, text } if brief => {
                 let lines = text.lines().count();
-                vec![format!("  {}: {lines} lines, {} bytes", clean(name), text.len())]
+                let bytes = text.len();
+                vec![format!("{ARGUMENT_MARK}{}: {lines} lines, {bytes} bytes", clean(name))]
             }
             Self::Block { name, text } => {
-                let mut lines = vec![format!("  {}:", clean(name))];
-                lines.extend(mark_lines(text, columns));
+                let mut lines = vec![format!("{ARGUMENT_MARK}{}:", clean(name))];
+                lines.extend(mark_lines(text, columns, BLOCK_MARK));
                 if !text.ends_with('\n') {
                     lines.push(format!("  {DIM}(no line break at the end){DIM:#}"));
                 }
@@ -181,8 +226,8 @@ fn clean(text: &str) -> String {
 }
 
 /// Marks each line of a text; the lines of a diff are colored.
-fn mark_lines(text: &str, columns: usize) -> Vec<String> {
-    let is_diff = text.lines().any(|line| line.starts_with("@@ -"));
+fn mark_lines(text: &str, columns: usize, mark: &str) -> Vec<String> {
+    let is_diff = text.lines().any(|line| line.starts_with(HUNK));
     let mut marked = Vec::new();
     for line in text.lines() {
         let style = match line.as_bytes().first() {
@@ -192,8 +237,8 @@ fn mark_lines(text: &str, columns: usize) -> Vec<String> {
             _ => anstyle::Style::new(),
         };
         let line = display_safe(line).replace('\t', "    ");
-        for part in wrap(&line, columns, MARK.len()) {
-            marked.push(format!("{MARK}{style}{part}{style:#}"));
+        for part in wrap(&line, columns, mark.len()) {
+            marked.push(format!("{mark}{style}{part}{style:#}"));
         }
     }
     marked
@@ -235,7 +280,7 @@ mod tests {
     }
 
     fn plain(request: &ApprovalRequest, complete: bool) -> Vec<String> {
-        let text = format_prompt(request, SCREEN, complete);
+        let text = format_prompt(request, SCREEN, complete).text;
         let text = anstream::adapter::strip_str(&text).to_string();
         text.lines().map(str::to_owned).collect()
     }
@@ -252,13 +297,13 @@ mod tests {
             plain(&request, false),
             [
                 "worker asks to call write_file of core_tools",
-                "  content:",
-                "  | one",
-                "  |     two\\u{1b}[2J",
-                "  empty: \"\"",
-                "  n[0]: 1",
-                "  n[1].\"x y\": null",
-                "  path: a b.txt",
+                "  > content:",
+                "  >| one",
+                "  >|     two\\u{1b}[2J",
+                "  > empty: \"\"",
+                "  > n[0]: 1",
+                "  > n[1].\"x y\": null",
+                "  > path: \"a b.txt\"",
                 "  it may destroy something",
                 "allow it? [y]es, [s] yes and until the end of this session, [e]dit, [v]iew all, [N]o; then Enter",
             ]
@@ -267,7 +312,7 @@ mod tests {
         assert_eq!(
             plain(&broken, false)[1..],
             [
-                "  arguments: \"{\\\"a\\\": \\u{1b}\\n\"",
+                "  > arguments: \"{\\\"a\\\": \\u{1b}\\n\"",
                 "allow it? [y]es, [e]dit, [v]iew all, [N]o; then Enter"
             ]
         );
@@ -279,7 +324,7 @@ mod tests {
         let text = serde_json::json!({ "a\nallow it?": long, "b": format!("{long}\nallow it?") });
         let lines = plain(&request(&text.to_string()), false);
         assert_eq!(lines.iter().filter(|line| line.starts_with("allow it?")).count(), 1);
-        assert!(lines[1].starts_with("  \"a\\nallow it?\": xxx"), "{}", lines[1]);
+        assert!(lines[1].starts_with("  > \"a\\nallow it?\": \"xxx"), "{}", lines[1]);
         assert!(lines.iter().all(|line| line.starts_with("  ")
             || line == &lines[0]
             || line == lines.last().unwrap()));
@@ -310,13 +355,17 @@ mod tests {
 
     #[test]
     fn wrapped_value_cannot_imitate_argument() {
-        let value = format!("{}path: other", "x".repeat(53));
+        let value = format!("{}path: other", "x".repeat(51));
         let text = serde_json::json!({ "a": value, "path": "b" }).to_string();
         let screen = ScreenSize { columns: 60, ..SCREEN };
-        let prompt = format_prompt(&request(&text), screen, false);
+        let prompt = format_prompt(&request(&text), screen, false).text;
         let shown = anstream::adapter::strip_str(&prompt).to_string();
-        assert_eq!(shown.lines().nth(2), Some("  | path: other"), "{shown}");
-        assert_eq!(shown.lines().filter(|line| line.starts_with("  path:")).count(), 1, "{shown}");
+        assert_eq!(shown.lines().nth(2), Some("  >| path: other\""), "{shown}");
+        assert_eq!(
+            shown.lines().filter(|line| line.starts_with("  > path:")).count(),
+            1,
+            "{shown}"
+        );
     }
 
     #[test]
@@ -326,21 +375,61 @@ mod tests {
             ..request(r#"{"content": "new\nsame\n", "path": "a"}"#)
         };
         assert_eq!(
-            plain(&request, false)[1..8],
+            plain(&request, false)[1..9],
             [
-                "  content: 2 lines, 9 bytes",
-                "  path: a",
                 "  | modify sandbox/a",
                 "  | @@ -1 +1 @@",
                 "  | -old",
                 "  | +new\\u{1b}[2J",
                 "  |  same",
+                "  arguments, as the agent wrote them:",
+                "  > content: 2 lines, 9 bytes",
+                "  > path: \"a\"",
             ]
         );
-        let colored = format_prompt(&request, SCREEN, false);
+        let colored = format_prompt(&request, SCREEN, false).text;
         assert!(colored.contains(&format!("{GREEN}+new\\u{{1b}}[2J{GREEN:#}")), "{colored}");
         assert!(colored.contains(&format!("{RED}-old{RED:#}")), "{colored}");
-        assert!(plain(&request, true).contains(&"  | new".to_owned()));
+        assert!(plain(&request, true).contains(&"  >| new".to_owned()));
+    }
+
+    #[test]
+    fn arguments_neither_hide_nor_imitate_details() {
+        let details = "the script a.sh of the skill demo (root skills)\n$ bash a.sh\n\
+                       isolation: landlock\npolicy sha256:00:\n  allowWrite . (default)\n";
+        let mut arguments = serde_json::Map::new();
+        for number in 0..18 {
+            arguments.insert(format!("a{number}"), "x".into());
+        }
+        arguments.insert("isolation".into(), "namespaces".into());
+        arguments.insert("path".into(), "a\\\" b".into());
+        let request = ApprovalRequest {
+            details: Some(details.into()),
+            ..request(&serde_json::Value::Object(arguments).to_string())
+        };
+        let screen = ScreenSize { columns: 80, lines: 12 };
+        let lines = |complete| {
+            let prompt = format_prompt(&request, screen, complete);
+            let text = anstream::adapter::strip_str(&prompt.text).to_string();
+            (text.lines().map(str::to_owned).collect::<Vec<_>>(), prompt.is_complete)
+        };
+        let marked: Vec<_> = details.lines().map(|line| format!("  | {line}")).collect();
+        let (short, is_complete) = lines(false);
+        assert_eq!(short[1..=marked.len()], marked);
+        assert!(!is_complete && !short.join("\n").contains("[s]"), "{short:?}");
+        let (all, is_complete) = lines(true);
+        assert_eq!(all[1..=marked.len()], marked);
+        assert!(is_complete && all.join("\n").contains("[s] yes"), "{all:?}");
+        assert!(all.contains(&"  > isolation: \"namespaces\"".to_owned()), "{all:?}");
+        assert!(all.contains(&"  > path: \"a\\\\\\\" b\"".to_owned()), "{all:?}");
+        // Details that alone exceed the screen are not cut either.
+        let long = ApprovalRequest {
+            details: Some(format!("{details}{}", "  allowRead /x (default)\n".repeat(50))),
+            ..request.clone()
+        };
+        let prompt = format_prompt(&long, screen, false);
+        assert_eq!(prompt.text.matches("allowRead /x").count(), 50);
+        assert!(!prompt.is_complete && !prompt.text.contains("[s]"));
     }
 
     #[test]

@@ -124,9 +124,9 @@ fn terminal_chat_requests_approval() {
     chat.send("Write\r");
     chat.wait_for("worker asks to call write_file of core_tools");
     // The arguments are complete and their control characters are escaped.
-    chat.wait_for("content: kept\\u{1b}[2J");
     chat.wait_for("| create sandbox/notes.txt");
     chat.wait_for("| +kept\\u{1b}[2J");
+    chat.wait_for("> content: \"kept\\u{1b}[2J");
     chat.wait_for("[N]o");
     chat.send("n\n");
     chat.wait_for("Refused, then.");

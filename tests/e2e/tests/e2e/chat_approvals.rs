@@ -33,11 +33,12 @@ fn changed_file_is_shown_as_diff() {
     let mut chat = open_chat(&home);
     chat.send("Write\r");
     chat.wait_for("worker asks to call write_file of core_tools");
-    chat.wait_for("content: 3 lines, 14 bytes");
     chat.wait_for("| modify sandbox/plan.md");
     chat.wait_for("|  one");
     chat.wait_for("| -two");
     chat.wait_for("| +TWO");
+    chat.wait_for("arguments, as the agent wrote them:");
+    chat.wait_for("> content: 3 lines, 14 bytes");
     chat.wait_for("[N]o");
     chat.send("y\n");
     chat.wait_for("Done.");

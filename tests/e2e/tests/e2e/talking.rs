@@ -108,7 +108,7 @@ fn approval_is_requested_from_client() {
     let mut person =
         home.on_terminal(home.command().args(["ask", "--agent", "worker", "Write"]), (100, 40));
     person.wait_for("worker asks to call write_file of core_tools");
-    person.wait_for("content: kept");
+    person.wait_for("> content: \"kept\"");
     person.wait_for("[N]o");
     person.send("y\n");
     person.wait_for("Written.");
