@@ -18,6 +18,9 @@ use crate::protocol::{ProgramRequest, WireError};
 /// The maximum length of a resource, in bytes; as JSON it has to fit into a line.
 const MAX_RESOURCE: u64 = 2 * 1024 * 1024;
 
+/// The method that reads a file of the skill.
+const READ_FILE: &str = "skill/read";
+
 /// The one way of programs to tools.
 #[async_trait]
 pub trait ToolInvoker: Send + Sync {
@@ -139,10 +142,15 @@ impl CallScope {
         Some(serde_json::from_str::<CallReference>(params.get()).ok()?.call)
     }
 
+    /// Returns whether a request reads a file of the skill.
+    pub(crate) fn reads_file(request: &ProgramRequest) -> bool {
+        request.method == READ_FILE
+    }
+
     /// Serves a request of the program.
     pub(crate) async fn serve(&self, request: &ProgramRequest) -> Result<Box<RawValue>, WireError> {
         let served = match request.method.as_str() {
-            "skill/read" => self.read_resource(request).await,
+            READ_FILE => self.read_resource(request).await,
             "tool/invoke" => self.invoke_tool(request).await,
             other => {
                 let message = format!("unknown method `{other}`");

@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader};
-use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::sync::{Notify, Semaphore, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::call_scope::CallScope;
@@ -19,8 +19,11 @@ use crate::protocol::{
     WireError, parse_line, to_line,
 };
 
-/// The limit of lines that wait to be written.
-const QUEUE_LIMIT: usize = 64;
+/// The limit of lines that wait to be written. A line has up to 4 MiB, and a program need not read.
+const QUEUE_LIMIT: usize = 8;
+
+/// The limit of files that are read for a program or wait to be queued.
+const MAX_READS: usize = 4;
 
 /// The limit of requests of a program at the same time.
 const MAX_REQUESTS: usize = 64;
@@ -33,6 +36,8 @@ pub(crate) struct ProgramChannel {
 
 struct ChannelState {
     lines: mpsc::Sender<Vec<u8>>,
+    /// The rights to read a file; one is held until the answer is queued.
+    reads: Semaphore,
     calls: Mutex<OpenCalls>,
     /// Cancelled when reading ends: the program has closed its end or violated the protocol.
     closed: CancellationToken,
@@ -93,6 +98,7 @@ impl ProgramChannel {
         let (lines, queue) = mpsc::channel(QUEUE_LIMIT);
         let shared = ChannelState {
             lines,
+            reads: Semaphore::new(MAX_READS),
             calls: Mutex::default(),
             closed: CancellationToken::new(),
             violation: OnceLock::new(),
@@ -235,6 +241,10 @@ impl ProgramChannel {
                 let channel = self.clone();
                 tokio::spawn(async move {
                     let answering = async {
+                        let _right = match CallScope::reads_file(&request) {
+                            true => channel.shared.reads.acquire().await.ok(),
+                            false => None,
+                        };
                         let line = answer_line(&request.id, scope.serve(&request).await);
                         // A closed connection needs no answer.
                         let _ = channel.shared.lines.send(line).await;

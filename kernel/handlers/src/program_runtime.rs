@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use futures::FutureExt as _;
-use skillhost_home::{GrantStatus, Home, load_operator_policy};
+use skillhost_home::{GrantStatus, Home, ScriptGrants, load_operator_policy};
 use skillhost_payload::{
     CallContext, CallError, CallOrigin, ErrorKind, SkillProgram, SkillTree, ToolOutput,
 };
@@ -102,6 +102,22 @@ impl ProgramRuntime {
             runtime.prepare_blocking(&tree, &program, operator_layer.as_ref(), thread)
         });
         preparing.await.map_err(|error| CallError::new(ErrorKind::Io, error.to_string()))?
+    }
+
+    /// Returns whether the operator ever approved the files of a program's skill. If not, no call of
+    /// the program is granted.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unavailable`] if the approvals cannot be read.
+    pub async fn was_approved(&self, program: &SkillProgram) -> Result<bool, CallError> {
+        let home = self.shared.home.clone();
+        let loading = spawn_blocking(move || ScriptGrants::load(&home));
+        let grants =
+            loading.await.map_err(|error| CallError::new(ErrorKind::Io, error.to_string()))?;
+        let grants = grants.map_err(|error| {
+            CallError::new(ErrorKind::Unavailable, error.to_string()).with_hint(error.hint())
+        })?;
+        Ok(grants.were_for(&program.skill_id, &program.tree_digest))
     }
 
     fn prepare_blocking(

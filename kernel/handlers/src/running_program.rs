@@ -26,6 +26,9 @@ const MAX_CALLS: usize = 8;
 /// The maximum length of a description that a program states, in characters.
 const MAX_DESCRIPTION: usize = 1024;
 
+/// The maximum size of a schema, in bytes: it is part of each model request.
+const MAX_SCHEMA: usize = 64 * 1024;
+
 /// The timeout for the exit after the channel was closed, and for the reason of an exit.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(1);
 const EXIT_REASON_TIMEOUT: Duration = Duration::from_secs(5);
@@ -418,6 +421,11 @@ fn parse_metadata(loaded: &RawValue) -> Result<ProgramMetadata, ProgramError> {
     };
     metadata.name = metadata.name.map(shorten).filter(|name| !name.is_empty());
     metadata.description = metadata.description.map(shorten).filter(|text| !text.is_empty());
+    if let Some(schema) = &metadata.schema
+        && schema.to_string().len() > MAX_SCHEMA
+    {
+        return Err(invalid(format!("the schema has more than {MAX_SCHEMA} bytes")));
+    }
     // A schema of something else than an object, such as a union, cannot describe arguments.
     metadata.schema =
         metadata.schema.filter(|schema| schema.get("type").is_some_and(|kind| kind == "object"));

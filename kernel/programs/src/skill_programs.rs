@@ -219,6 +219,10 @@ impl SkillPrograms {
         context: &CallContext,
         program: &SkillProgram,
     ) -> Result<Option<ProgramMetadata>, CallError> {
+        // Without it, each list would copy the trees of skills that nobody approved.
+        if !self.runtime.was_approved(program).await? {
+            return Ok(None);
+        }
         let (host, skill) = (self.provider()?.0, Some(&*program.skill_id));
         let tree = get_skill_tree(provider, context, skill, host.limits().context).await?;
         // Lists of all threads share one process.

@@ -39,7 +39,7 @@ pub(super) const COMMANDS: [&str; 15] = [
 
 pub(super) const HELP: &str = "\
 /skills             list the skills, and those active in this thread
-/skill NAME [TEXT]  activate a skill, and send TEXT
+/skill NAME [TEXT]  load a skill, and send TEXT
 /agents             list the agents
 /agent ID           start a thread with another agent
 /model [NAME]       list the models, or use one from now on; `default` resets

@@ -5,7 +5,8 @@
 
 import { createRequire } from "node:module";
 import { Socket } from "node:net";
-import { pathToFileURL } from "node:url";
+import { dirname } from "node:path";
+import { fileURLToPath, pathToFileURL } from "node:url";
 import { inspect } from "node:util";
 
 const CHANNEL = 3;
@@ -19,6 +20,8 @@ const openRequests = new Map();
 let nextRequest = 1;
 /** The program, once it is loaded: `(args, ctx) => value`. */
 let program = null;
+/** The directory of the program's file. */
+let directory = null;
 
 /** An error of the kernel, such as a denied approval. A program may pass it on. */
 class KernelError extends Error {
@@ -65,9 +68,23 @@ function describe(thrown) {
   }
 }
 
+/** Returns ` (file:line:column)` of the first frame in the program's directory, or nothing. */
+function findPlace(thrown) {
+  try {
+    for (const [, url, path, position] of `${thrown.stack}`.matchAll(/(file:\/\/)?(\/[^\n()]*?):(\d+:\d+)/g)) {
+      const file = url === undefined ? path : fileURLToPath(`${url}${path}`);
+      if (file.startsWith(`${directory}/`)) return ` (${file.slice(directory.length + 1)}:${position})`;
+    }
+  } catch {
+    // The message has to do.
+  }
+  return "";
+}
+
 function toError(thrown) {
   const ours = thrown instanceof KernelError || thrown instanceof ProgramError;
-  const error = { kind: ours ? `${thrown.kind}` : "failed", message: describe(thrown).slice(0, 4000) };
+  const message = describe(thrown).slice(0, 3800) + (ours ? "" : findPlace(thrown));
+  const error = { kind: ours ? `${thrown.kind}` : "failed", message };
   if (ours && thrown.hint) error.hint = thrown.hint;
   return error;
 }
@@ -181,7 +198,7 @@ function toJsonSchema(schema, entry) {
   return undefined;
 }
 
-function explainLoadError(error, entry) {
+async function explainLoadError(error, entry) {
   const missing = /Cannot find (?:package|module) '([^']+)'/.exec(error?.message ?? "")?.[1];
   if (missing !== undefined && !/^[./]/.test(missing) && !missing.startsWith("file:")) {
     const parts = missing.split("/").slice(0, missing.startsWith("@") ? 2 : 1).join("/");
@@ -191,20 +208,24 @@ function explainLoadError(error, entry) {
     );
   }
   if (error instanceof SyntaxError) {
-    const place = `${error.stack}`.split("\n")[0];
-    const where = place.startsWith("file:") || place.startsWith("/") ? ` (${place})` : "";
-    return new ProgramError("failed", `SyntaxError: ${error.message}${where}`);
+    // Only the check of a file states the line of an error in an ES module.
+    const { spawnSync } = await import("node:child_process");
+    const checked = spawnSync(process.execPath, ["--check", entry], { encoding: "utf8", timeout: 5000 });
+    const line = /^(?:file:\/\/)?\/.*:(\d+)$/m.exec(checked.stderr ?? "")?.[1];
+    const place = line === undefined ? findPlace(error) : ` (${entry.slice(directory.length + 1)}:${line})`;
+    return new ProgramError("failed", `SyntaxError: ${error.message}${place}`);
   }
   return error;
 }
 
 async function load({ entry }) {
+  directory = dirname(entry);
   let module;
   try {
     module = await import(pathToFileURL(entry));
   } catch (error) {
     logStack(error);
-    throw explainLoadError(error, entry);
+    throw await explainLoadError(error, entry);
   }
   const found = findExport(module);
   if (found === undefined) {

@@ -24,6 +24,8 @@ open_requests = {}
 next_request = 1
 # The program, once it is loaded: `(args, ctx) -> value`.
 program = None
+# The directory of the program's file.
+directory = None
 
 
 class KernelError(Exception):
@@ -69,12 +71,27 @@ def describe(error):
         text = "an error that cannot be described"
     name = type(error).__name__
     plain = isinstance(error, (KernelError, ProgramError)) or name == "Exception"
-    return (text if plain and text else f"{name}: {text}" if text else name)[:4000]
+    return (text if plain and text else f"{name}: {text}" if text else name)[:3800]
+
+
+def find_place(error):
+    """Returns ` (file:line)` of the last frame in the program's directory, or nothing."""
+    try:
+        places = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
+        if isinstance(error, SyntaxError) and error.filename:
+            places.append((error.filename, error.lineno))
+        for file, line in reversed(places):
+            if file.startswith(f"{directory}/"):
+                return f" ({file[len(directory) + 1 :]}:{line})"
+    except BaseException:
+        pass
+    return ""
 
 
 def to_error(error):
     ours = isinstance(error, (KernelError, ProgramError))
-    result = {"kind": str(error.kind) if ours else "failed", "message": describe(error)}
+    message = describe(error) + ("" if ours else find_place(error))
+    result = {"kind": str(error.kind) if ours else "failed", "message": message}
     if ours and error.hint:
         result["hint"] = error.hint
     return result
@@ -210,9 +227,10 @@ def find_invoke(value):
 
 
 def load(params):
-    global program
+    global program, directory
     entry = params["entry"]
-    sys.path.insert(0, os.path.dirname(entry))
+    directory = os.path.dirname(entry)
+    sys.path.insert(0, directory)
     spec = importlib.util.spec_from_file_location("skill_program", entry)
     module = importlib.util.module_from_spec(spec)
     sys.modules["skill_program"] = module

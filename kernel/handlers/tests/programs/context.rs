@@ -81,6 +81,14 @@ async fn only_listed_text_is_read() {
     }
 }
 
+#[tokio::test]
+async fn many_files_are_read_at_once() {
+    let text = "export default async (args, ctx) => { const all = await Promise.all(Array.from({ length: 60 }, () => ctx.skill.readResource('big.txt'))); return { result: all.map((text) => text.length).reduce((a, b) => a + b) }; };";
+    let Some(skill) = SkillFixture::create(&[("many.mjs", text), ("big.txt", "")]) else { return };
+    std::fs::write(skill.root().join("big.txt"), "x".repeat(1024 * 1024)).unwrap();
+    assert_eq!(skill.result("many.mjs", "{}").await, 60 * 1024 * 1024);
+}
+
 /// Records calls, and calls programs of the same skill for `skill.…`.
 #[derive(Default)]
 struct TestTools {

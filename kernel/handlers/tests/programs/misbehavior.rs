@@ -18,7 +18,7 @@ const FAILURES: &[(&str, &str, &str, &str)] = &[
         "error.mjs",
         "export default () => { throw new Error('no such symbol'); };",
         "failed",
-        "no such symbol",
+        "no such symbol (error.mjs:1:30)",
     ),
     (
         "typed.mjs",
@@ -84,7 +84,7 @@ const FAILURES: &[(&str, &str, &str, &str)] = &[
         "error.py",
         "def handler(args, ctx):\n    raise ValueError('bad')\n",
         "failed",
-        "ValueError: bad",
+        "ValueError: bad (error.py:2)",
     ),
     (
         "exit.py",
@@ -148,17 +148,22 @@ const UNLOADABLE: &[(&str, &str, &str)] = &[
     (
         "throws.mjs",
         "throw new Error('at load');",
-        "program `skill.throws` cannot be loaded: at load",
+        "program `skill.throws` cannot be loaded: at load (throws.mjs:1:7)",
     ),
     (
         "syntax.mjs",
         "export default (",
-        "program `skill.syntax` cannot be loaded: SyntaxError: Unexpected end of input",
+        "program `skill.syntax` cannot be loaded: SyntaxError: Unexpected end of input (syntax.mjs:1)",
     ),
     (
         "nothing.mjs",
         "export const other = 1;",
         "program `skill.nothing` cannot be loaded: it exports no function, no object with `invoke` and no class as `default`, `handler` or `Tool`; it exports other",
+    ),
+    (
+        "schema.mjs",
+        "const tool = async () => 1; export default { schema: { type: 'object', title: 'x'.repeat(70000) }, invoke: tool };",
+        "program `skill.schema`: the result is not valid: program/load: the schema has more than 65536 bytes",
     ),
     ("empty.cjs", "", "program `skill.empty` cannot be loaded: it exports no function"),
     (

@@ -154,9 +154,12 @@ async fn documented_skill_answers() {
     let chart = fixture.call("chart", &json!({"symbol": "AAPL", "days": 2})).await.unwrap();
     assert!(chart.text.starts_with("[187.75,189.5]\n"), "{}", chart.text);
     let error = fixture.call("chart", &json!({})).await.unwrap_err();
-    assert_eq!((error.kind, &*error.message), (ErrorKind::Failed, "TypeError: symbol is missing"));
+    assert_eq!(
+        (error.kind, &*error.message),
+        (ErrorKind::Failed, "TypeError: symbol is missing (chart.js:7:35)")
+    );
     let error = fixture.call("quote", &json!({"symbol": "NONE"})).await.unwrap_err();
-    assert_eq!(error.message, "RangeError: unknown symbol NONE");
+    assert_eq!(error.message, "RangeError: unknown symbol NONE (lib/yahoo-api.js:10:21)");
     assert_eq!(fixture.supervisor.running_count(), 3);
 }
 

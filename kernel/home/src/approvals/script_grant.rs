@@ -273,6 +273,17 @@ impl ScriptGrants {
             .filter(|grant| grant.action == ApprovalAction::Approve)
     }
 
+    /// Returns whether a grant, in force or not, was for these files of a skill of this id, in any
+    /// root. Without one, no run of them is granted.
+    #[must_use]
+    pub fn were_for(&self, skill_id: &str, digest: &str) -> bool {
+        self.0.records.iter().any(|grant| {
+            grant.skill_id == skill_id
+                && grant.digest == digest
+                && grant.action == ApprovalAction::Approve
+        })
+    }
+
     /// Compares the grant of a skill with a run.
     #[must_use]
     pub fn status(

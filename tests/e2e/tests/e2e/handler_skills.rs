@@ -153,6 +153,8 @@ fn agents_are_offered_granted_programs() {
         .manifest("reader", &agent_manifest("reader", "  uses_tools: [skill_registry]\n"));
     let is_offered = |name: &str| tool_names(&home, "reader").iter().any(|it| it == name);
     assert!(!is_offered("quotes") && !is_offered("quotes.chart"));
+    // Nothing of it is prepared for the list either.
+    assert!(!home.path("sandbox/work/program-list").exists());
     approve_programs(&home, "quotes");
     assert!(is_offered("quotes") && is_offered("quotes.chart") && is_offered("quotes.count"));
     // The program's own statement precedes SKILL.md.
