@@ -61,11 +61,30 @@ pub(super) fn choose_user(request: &LaunchRequest, level: IsolationLevel) -> Run
             && files.allow_write.iter().all(|path| nobody_can_use(path, true))
     };
     match level {
+        // In a container with a single user, root is an ordinary user of the machine.
+        IsolationLevel::Namespaces if !can_become_nobody() => RunUser::Own,
+        _ if !can_become_nobody() => RunUser::PowerlessRoot,
         // Mounts can change the owners of files.
         IsolationLevel::Namespaces => RunUser::Nobody,
         _ if reachable() => RunUser::Nobody,
         _ => RunUser::PowerlessRoot,
     }
+}
+
+/// Tests whether the user namespace of the launcher has the user `nobody`.
+fn can_become_nobody() -> bool {
+    let has_id = |file: &str| {
+        let text = fs::read_to_string(file).unwrap_or_default();
+        text.lines().any(|line| {
+            let mut fields = line.split_whitespace().map(|field| field.parse::<u64>().unwrap_or(0));
+            let (first, _, count) = (fields.next(), fields.next(), fields.next());
+            let first = first.unwrap_or(u64::MAX);
+            (first..first.saturating_add(count.unwrap_or(0))).contains(&u64::from(NOBODY))
+        })
+    };
+    let may_set_groups =
+        fs::read_to_string("/proc/self/setgroups").is_ok_and(|text| text.trim() == "allow");
+    may_set_groups && has_id("/proc/self/uid_map") && has_id("/proc/self/gid_map")
 }
 
 /// Returns the file of the program, which may be in the search path of the run.

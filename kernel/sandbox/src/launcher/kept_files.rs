@@ -180,8 +180,12 @@ fn restore_file(roots: &[PathBuf], path: &Path, kept: &KeptContent) -> io::Resul
         KeptContent::File { content, mode } => {
             let mode = Mode::from_raw_mode(*mode);
             let mut file = File::from(entry.create_file(mode)?);
-            file.write_all(content)?;
-            Ok(fchmod(&file, mode)?)
+            let written = file.write_all(content).and_then(|()| Ok(fchmod(&file, mode)?));
+            if written.is_err() {
+                // On a full disk: a part of a file could mean something else.
+                let _ = entry.remove();
+            }
+            written
         }
         KeptContent::Link(target) => entry.create_link(target),
         KeptContent::Other => Ok(()),

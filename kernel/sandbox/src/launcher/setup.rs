@@ -150,14 +150,14 @@ impl RunSetup<'_> {
 
     fn drop_privileges(&self) -> Result<(), SetupError> {
         match self.user {
-            RunUser::Own => {}
+            RunUser::Own if !getuid().is_root() => {}
             RunUser::Nobody => {
                 let (user, group) = (Uid::from_raw(NOBODY), Gid::from_raw(NOBODY));
                 set_thread_groups(&[]).at("groups")?;
                 set_thread_res_gid(group, group, group).at("group")?;
                 set_thread_res_uid(user, user, user).at("user")?;
             }
-            RunUser::PowerlessRoot => {
+            RunUser::Own | RunUser::PowerlessRoot => {
                 // Without this bit a program of root would get capabilities again; `no_new_privs`,
                 // which the filters set, prevents it as well where the bit is not allowed.
                 let bits = CapabilitiesSecureBits::NO_ROOT | CapabilitiesSecureBits::NO_ROOT_LOCKED;
