@@ -51,6 +51,18 @@ impl SandboxLauncher {
         Err(refusal().into())
     }
 
+    /// Refuses to run a program.
+    ///
+    /// # Errors
+    /// [`SandboxError::Refused`], always.
+    pub async fn run_with_input(
+        &self,
+        _: SandboxSpec,
+        _: Option<std::fs::File>,
+    ) -> Result<SandboxedExit, SandboxError> {
+        Err(refusal().into())
+    }
+
     /// Returns the refusal of every run.
     ///
     /// # Errors

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -129,11 +130,29 @@ impl SandboxLauncher {
     /// # Errors
     /// [`SandboxError`]. A limit that ended the program is not an error.
     pub async fn run(&self, spec: SandboxSpec) -> Result<SandboxedExit, SandboxError> {
+        self.run_with_input(spec, None).await
+    }
+
+    /// Runs a program as [`SandboxLauncher::run`] does; it reads the content of a file or pipe.
+    ///
+    /// The program gets a pipe, never the descriptor: it could open that again to write.
+    ///
+    /// # Errors
+    /// [`SandboxError`]. A limit that ended the program is not an error.
+    pub async fn run_with_input(
+        &self,
+        mut spec: SandboxSpec,
+        input: Option<File>,
+    ) -> Result<SandboxedExit, SandboxError> {
+        spec.stdin = if input.is_some() { InputMode::Pipe } else { InputMode::Null };
         let limit = spec.policy.limits.output_kib;
         let limit = limit.map_or(usize::MAX, |kib| {
             usize::try_from(kib.saturating_mul(1024)).unwrap_or(usize::MAX)
         });
         let mut child = self.spawn(spec).await?;
+        if let (Some(input), Some(stdin)) = (input, child.stdin.take()) {
+            copy_input(input, stdin)?;
+        }
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
         let full = Notify::new();
         let output = async {
@@ -208,6 +227,20 @@ impl SandboxedChild {
     pub fn launcher_id(&self) -> Option<u32> {
         self.launcher.id()
     }
+}
+
+/// Copies a file to the standard input of a program until one of both ends. On a thread that nothing
+/// waits for, because the read of an idle pipe cannot be cancelled.
+fn copy_input(mut input: File, stdin: ChildStdin) -> io::Result<()> {
+    let pipe = stdin.into_owned_fd()?;
+    rustix::io::ioctl_fionbio(&pipe, false)?;
+    let mut pipe = File::from(pipe);
+    let copy = move || {
+        // The program may end before it has read everything.
+        let _ = io::copy(&mut input, &mut pipe);
+    };
+    std::thread::Builder::new().name("sandbox-input".to_owned()).spawn(copy)?;
+    Ok(())
 }
 
 async fn receive(

@@ -148,15 +148,12 @@ pub(crate) fn script_environment(
     environment
 }
 
-/// Puts the interpreter's own directory first, so that a script finds the same one by its name.
+/// Puts the directories of the interpreters first, so that a script finds the same ones by their names.
 fn search_path(interpreter: &Interpreter) -> String {
-    let directory = interpreter.program.parent().map(PathBuf::from).unwrap_or_default();
-    match directory.to_str() {
-        Some(text) if !text.contains(':') && !SYSTEM_PATH.split(':').any(|dir| dir == text) => {
-            format!("{text}:{SYSTEM_PATH}")
-        }
-        _ => SYSTEM_PATH.to_owned(),
-    }
+    let own = interpreter.program.parent().map(PathBuf::from);
+    let all = own.iter().chain(&interpreter.companions).filter_map(|directory| directory.to_str());
+    let is_other = |text: &&str| !text.contains(':') && !SYSTEM_PATH.split(':').any(|d| d == *text);
+    all.filter(is_other).chain([SYSTEM_PATH]).collect::<Vec<_>>().join(":")
 }
 
 #[cfg(test)]

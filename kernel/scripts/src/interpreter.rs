@@ -17,6 +17,8 @@ pub struct Interpreter {
     pub reads: Vec<PathBuf>,
     /// The variables that it requires, such as `NODE_PATH`.
     pub environment: BTreeMap<String, String>,
+    /// The directories of other interpreters that the script starts by their names.
+    pub(crate) companions: Vec<PathBuf>,
     /// The directory of global packages that is linked next to the copy of a skill.
     pub packages: Option<PathBuf>,
     /// The version, where the mapping depends on it.
@@ -102,9 +104,18 @@ impl Interpreter {
             arguments: Vec::new(),
             reads,
             environment: BTreeMap::new(),
+            companions: Vec::new(),
             packages: None,
             version: None,
             is_shell: false,
         }
+    }
+
+    /// Makes another interpreter available to the script, with its packages.
+    pub(crate) fn add_companion(&mut self, other: Self) {
+        self.companions.extend(other.program.parent().map(PathBuf::from));
+        self.reads.extend(other.reads);
+        self.environment.extend(other.environment);
+        self.packages = self.packages.take().or(other.packages);
     }
 }

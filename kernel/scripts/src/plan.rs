@@ -215,15 +215,23 @@ impl ScriptPlan {
             home: &self.home,
             temporary: &self.temporary,
         };
+        let mut environment =
+            script_environment(&self.interpreter, &directories, &self.variables, |name| {
+                std::env::var_os(name)
+            });
+        if let Some(parent) = package_parent(&self.tree, &self.path) {
+            let mut path = self.copy.root().join(parent).into_os_string();
+            let name = OsString::from("PYTHONPATH");
+            if let Some(sites) = environment.get(&name) {
+                path.push(":");
+                path.push(sites);
+            }
+            environment.insert(name, path);
+        }
         LaunchSpec {
             program: self.interpreter.program.clone(),
             arguments,
-            environment: script_environment(
-                &self.interpreter,
-                &directories,
-                &self.variables,
-                |name| std::env::var_os(name),
-            ),
+            environment,
             folder: self.work.start.clone(),
         }
     }
@@ -296,13 +304,49 @@ fn find_interpreter(
     let read = File::open(&path).and_then(|script| script.take(MAX_HEAD).read_to_end(&mut head));
     read.map_err(|error| CallError::new(ErrorKind::Io, format!("{}: {error}", file.path)))?;
     let found = finder.find(&file.path, &head, file.executable);
-    let interpreter = found.map_err(|error| error.to_call_error())?;
+    let mut interpreter = found.map_err(|error| error.to_call_error())?;
     if interpreter.is_shell && head.windows(2).any(|pair| pair == b"\r\n") {
         let (path, reason) =
             (file.path.clone(), "it has CRLF line ends, which no shell runs; convert it to LF");
         return Err(InterpreterError::Unsupported { path, reason }.to_call_error());
     }
+    if interpreter.is_shell {
+        add_companions(finder, &head, &mut interpreter);
+    }
     Ok(interpreter)
+}
+
+/// Adds the interpreters that a shell script names, so that they are those of other scripts and not
+/// older ones of the system.
+fn add_companions(finder: &InterpreterFinder, script: &[u8], interpreter: &mut Interpreter) {
+    for (names, example) in [(&["python"][..], "a.py"), (&["node", "npm", "npx"], "a.js")] {
+        let is_named = |name: &&str| script.windows(name.len()).any(|text| text == name.as_bytes());
+        if !names.iter().any(is_named) {
+            continue;
+        }
+        // Without it only the script's own command fails, with a message of the shell.
+        if let Ok(companion) = finder.find(example, b"", false) {
+            interpreter.add_companion(companion);
+        }
+    }
+}
+
+/// Returns the directory that contains the outermost package of a Python script, if it is part of one:
+/// such scripts import each other as `package.module`.
+fn package_parent<'p>(tree: &SkillTree, path: &'p str) -> Option<&'p str> {
+    let parent = |path: &'p str| path.rsplit_once('/').map_or("", |(directory, _)| directory);
+    let has_marker = |directory: &str| {
+        let marker = format!("{directory}/__init__.py");
+        !directory.is_empty() && tree.files.iter().any(|file| file.path == marker)
+    };
+    let mut directory = parent(path);
+    if !path.ends_with(".py") || !has_marker(directory) {
+        return None;
+    }
+    while has_marker(directory) {
+        directory = parent(directory);
+    }
+    Some(directory)
 }
 
 /// Links the global packages next to the copy: ES modules ignore `NODE_PATH` and look for

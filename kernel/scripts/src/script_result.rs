@@ -28,6 +28,10 @@ pub struct ScriptResult {
     pub stdout: String,
     /// The standard error as printable text; cut visibly.
     pub stderr: String,
+    /// The standard output as it was written, up to the limit of output. For files and pipes only: it
+    /// may act on a terminal.
+    #[serde(skip)]
+    pub raw_stdout: Vec<u8>,
     /// The time in milliseconds.
     pub duration_ms: u64,
     /// The isolation of the run.

@@ -1,5 +1,6 @@
 //! The run of a plan.
 
+use std::fs::File;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -30,6 +31,14 @@ impl ScriptPlan {
     /// [`ErrorKind::Unavailable`] if it could not be started in isolation; [`ErrorKind::Io`] if the
     /// disk or the launcher fails. A script that fails or reaches a limit has a result.
     pub async fn run(self) -> Result<ScriptResult, CallError> {
+        self.run_with_input(None).await
+    }
+
+    /// Runs the script to its end; it reads a file or pipe as its standard input.
+    ///
+    /// # Errors
+    /// The errors of [`ScriptPlan::run`].
+    pub async fn run_with_input(self, input: Option<File>) -> Result<ScriptResult, CallError> {
         let root = self.work.root.clone();
         // The work directory is shared with file tools, so only a comparison tells the files of this run.
         let before = read_snapshot(&root).await?;
@@ -49,7 +58,7 @@ impl ScriptPlan {
         };
         // Not the time of the launcher's report: a caller waits for the set-up, too.
         let start = Instant::now();
-        let exit = self.launcher.run(spec).await.map_err(to_call_error)?;
+        let exit = self.launcher.run_with_input(spec, input).await.map_err(to_call_error)?;
         let time = start.elapsed();
         let after = read_snapshot(&root).await?;
         let (changes, compared) = {
@@ -86,6 +95,7 @@ impl ScriptPlan {
             signal: exit.end.signal,
             stdout,
             stderr,
+            raw_stdout: exit.stdout,
             duration_ms: u64::try_from(time.as_millis()).unwrap_or(u64::MAX),
             isolation: exit.isolation,
             truncated: cut_out || cut_err || exit.end.ended_by == Some(EndCause::Output),

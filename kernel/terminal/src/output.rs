@@ -124,6 +124,14 @@ impl Output {
         ignore_broken_pipe(StandardOutput.write_all(text.as_bytes()))
     }
 
+    /// Prints the output of a program: unchanged into a file or pipe, as printable text on a terminal.
+    pub fn print_bytes(self, bytes: &[u8], printable: &str) -> Result<(), CliError> {
+        if io::stdout().is_terminal() {
+            return self.print_raw(printable);
+        }
+        ignore_broken_pipe(StandardOutput.write_all(bytes))
+    }
+
     /// Prints a chunk of a streamed text as [`Output::print_raw`] does, and flushes it.
     pub fn print_chunk(self, text: &str) -> Result<(), CliError> {
         self.print_raw(text)?;

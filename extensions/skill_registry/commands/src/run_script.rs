@@ -1,7 +1,9 @@
 //! `skillhost skill run`: a script of a skill in isolation, started by the operator.
 
 use std::collections::BTreeMap;
-use std::fs::Permissions;
+use std::fs::{File, Permissions};
+use std::io::IsTerminal as _;
+use std::os::fd::AsFd as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
@@ -61,7 +63,7 @@ pub(super) fn cmd_skill_run(session: &CliContext, args: &RunScriptArgs) -> Comma
         explain(session, &plan)?;
         return Ok(exit::OK);
     }
-    let result = session.block_on(Box::pin(plan.run()))?.map_err(refusal)?;
+    let result = session.block_on(Box::pin(plan.run_with_input(open_input())))?.map_err(refusal)?;
     print_result(session, &result, &work.root)?;
     Ok(exit_code(&result))
 }
@@ -107,6 +109,17 @@ pub(super) fn refusal(error: skillhost_payload::CallError) -> CliError {
     let error = CliError::from(error);
     let code = if error.code() == exit::FINDINGS { exit::IO } else { error.code() };
     error.with_code(code)
+}
+
+/// Returns the standard input for the script, unless it is a terminal: nobody could answer a prompt
+/// that appears after the end of the script.
+fn open_input() -> Option<File> {
+    let input = std::io::stdin();
+    if input.is_terminal() {
+        return None;
+    }
+    // It may be closed.
+    input.as_fd().try_clone_to_owned().ok().map(File::from)
 }
 
 fn read_policy(session: &CliContext, path: &Path) -> Result<PolicyLayer, CliError> {
@@ -181,9 +194,7 @@ fn print_result(session: &CliContext, result: &ScriptResult, work: &Path) -> Res
     if output.json {
         return output.print_json(result);
     }
-    if !result.stdout.is_empty() {
-        output.print_raw(&result.stdout)?;
-    }
+    output.print_bytes(&result.raw_stdout, &result.stdout)?;
     if !result.stderr.is_empty() {
         output.print_progress(result.stderr.trim_end_matches('\n'));
     }

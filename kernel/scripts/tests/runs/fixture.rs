@@ -96,6 +96,11 @@ impl SkillFixture {
         println!("{}", result.to_text());
         result
     }
+
+    pub(crate) async fn run_with_input(&self, path: &str, input: Option<fs::File>) -> ScriptResult {
+        let plan = std::thread::scope(|scope| scope.spawn(|| self.plan(path, &[])).join().unwrap());
+        plan.unwrap().run_with_input(input).await.unwrap()
+    }
 }
 
 fn list_tree(root: &Path, sandbox: Option<serde_json::Value>) -> SkillTree {

@@ -142,3 +142,68 @@ async fn binary_output_is_marked() {
     assert!(result.stdout.starts_with("[300 bytes that are not text, as base64]\nAAAA"));
     assert_eq!(result.stderr, "\\u{1b}[2Jred");
 }
+
+#[tokio::test]
+async fn script_reads_given_input() {
+    if !can_isolate() || !has_program("bash") {
+        return;
+    }
+    let script = "IFS= read -r first; echo \"$first\"; tail -c 3; test -p /dev/fd/0 && echo pipe";
+    let skill = SkillFixture::new(&[("a.sh", script), ("ignore.sh", "exit 3")]);
+    let input = skill.work().join("in.txt");
+    // More than a pipe holds.
+    fs::write(&input, format!("one\n{}end", "x".repeat(300 << 10))).unwrap();
+    let open = || {
+        let options = fs::OpenOptions::new().read(true).write(true).open(&input);
+        Some(options.unwrap())
+    };
+    let result = skill.run_with_input("a.sh", open()).await;
+    assert_eq!((&*result.stdout, &*result.raw_stdout), ("one\nendpipe\n", &b"one\nendpipe\n"[..]));
+    assert_eq!(skill.run_with_input("ignore.sh", open()).await.exit_code, Some(3));
+    let empty = skill.run("a.sh", &[]).await;
+    assert_eq!(empty.stdout, "\n", "{}", empty.stderr);
+}
+
+/// The modules of a package name each other with the package, as with `python -m`.
+#[tokio::test]
+async fn python_script_imports_its_package() {
+    if !can_isolate() || !has_program("python3") {
+        return;
+    }
+    let skill = SkillFixture::new(&[
+        ("tools/inner/main.py", "from tools.shared import value\nimport json\nprint(value)\n"),
+        ("tools/inner/__init__.py", ""),
+        ("tools/__init__.py", ""),
+        ("tools/shared.py", "value = 'of the package'\n"),
+        ("json.py", "raise SystemExit('not the library')\n"),
+        ("plain/main.py", "import json, sys; print(json.dumps(sys.path[0].split('/')[-1]))\n"),
+    ]);
+    let result = skill.run("plain/main.py", &[]).await;
+    assert_eq!(result.stdout, "\"plain\"\n", "{}", result.stderr);
+    let result = skill.run("tools/inner/main.py", &[]).await;
+    // As with `python -m` in the root of the skill, its modules come first.
+    assert_eq!((result.exit_code, &*result.stderr), (Some(1), "not the library\n"));
+    fs::remove_file(skill.root().join("json.py")).unwrap();
+    let result = skill.run("tools/inner/main.py", &[]).await;
+    assert_eq!(result.stdout, "of the package\n", "{}", result.stderr);
+}
+
+/// A shell script starts the same python as a Python script, with its packages.
+#[tokio::test]
+async fn shell_script_starts_same_python() {
+    if !can_isolate() || !has_program("python3") || !has_program("bash") {
+        return;
+    }
+    let print = "import sys; print(sys.executable, sys.prefix)";
+    let skill = SkillFixture::new(&[
+        ("a.py", print),
+        ("a.sh", &format!("python3 -c '{print}'\n")),
+        ("b.sh", "echo $PATH\n"),
+    ]);
+    let direct = skill.run("a.py", &[]).await;
+    let from_shell = skill.run("a.sh", &[]).await;
+    let prefix = |text: &str| text.trim_end().rsplit(' ').next().unwrap().to_owned();
+    assert_eq!(prefix(&from_shell.stdout), prefix(&direct.stdout), "{}", from_shell.stderr);
+    let without = skill.run("b.sh", &[]).await;
+    assert!(without.stdout.starts_with("/usr/local/bin:"), "{}", without.stdout);
+}
