@@ -13,9 +13,13 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use crate::contacts::{ContactRecord, HostContact};
+use crate::parent_proxy::ParentProxy;
 
 /// The time for the resolution of a name, and for a connection to one address.
 const STEP_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The time for the resolution of a name that the proxy of the network resolves, too.
+const PROXIED_RESOLUTION_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The number of addresses of a host that are tried.
 const MAX_ADDRESSES: usize = 4;
@@ -31,6 +35,8 @@ pub(crate) struct ResolveNames(Arc<dyn Fn(String) -> Resolution + Send + Sync>);
 pub(crate) struct HostAccess {
     policy: NetworkPolicy,
     resolver: ResolveNames,
+    /// The proxy of the machine's network.
+    parent: Option<ParentProxy>,
     contacts: Mutex<ContactRecord>,
 }
 
@@ -72,8 +78,12 @@ impl fmt::Debug for ResolveNames {
 }
 
 impl HostAccess {
-    pub(crate) fn new(policy: NetworkPolicy, resolver: ResolveNames) -> Self {
-        Self { policy, resolver, contacts: Mutex::default() }
+    pub(crate) fn new(
+        policy: NetworkPolicy,
+        resolver: ResolveNames,
+        parent: Option<ParentProxy>,
+    ) -> Self {
+        Self { policy, resolver, parent, contacts: Mutex::default() }
     }
 
     pub(crate) fn contacts(&self) -> Vec<HostContact> {
@@ -91,6 +101,12 @@ impl HostAccess {
         };
         self.contacts.lock().unwrap_or_else(PoisonError::into_inner).add(name, refused);
         let (host, addresses) = decision?;
+        if let Some(parent) = self.parent_for(&host) {
+            let connection = parent.connect(&host, port).await;
+            let reason = |error: io::Error| error.to_string();
+            return connection
+                .map_err(|error| ConnectError::Unreachable { host, reason: reason(error) });
+        }
         // Not by name again: a second resolution could give another address.
         let mut last = "no address".to_owned();
         for address in addresses.into_iter().take(MAX_ADDRESSES) {
@@ -126,11 +142,18 @@ impl HostAccess {
         if let Ok(address) = host.parse::<IpAddr>() {
             return Ok((host, vec![address]));
         }
+        let parent = self.parent_for(&host);
+        let limit = if parent.is_some() { PROXIED_RESOLUTION_TIMEOUT } else { STEP_TIMEOUT };
         let unreachable = |reason: String| ConnectError::Unreachable { host: host.clone(), reason };
-        let found = timeout(STEP_TIMEOUT, (self.resolver.0)(host.clone()))
+        let found = timeout(limit, (self.resolver.0)(host.clone()))
             .await
-            .map_err(|_| unreachable("the resolution timed out".to_owned()))?
-            .map_err(|error| unreachable(error.to_string()))?;
+            .map_err(|_| unreachable("the resolution timed out".to_owned()))
+            .and_then(|found| found.map_err(|error| unreachable(error.to_string())));
+        let found = match found {
+            // Behind a proxy this machine may have no names of other networks.
+            Err(_) if parent.is_some() => return Ok((host, Vec::new())),
+            found => found?,
+        };
         let (allowed, refused): (Vec<_>, Vec<_>) = found
             .into_iter()
             .map(|address| address.to_canonical())
@@ -150,6 +173,11 @@ impl HostAccess {
             }
             _ => Ok((host, allowed)),
         }
+    }
+
+    /// Returns the proxy through which a host is reached, if it is not reached directly.
+    fn parent_for(&self, host: &str) -> Option<&ParentProxy> {
+        self.parent.as_ref().filter(|parent| parent.serves(host))
     }
 
     /// Tests whether an address to which an allowed name resolves may be contacted.

@@ -4,11 +4,13 @@
 //! be reached. The proxy speaks HTTP (`CONNECT` and absolute addresses) and SOCKS 5 on one port. It
 //! decides by the name that the program gives, resolves the name itself, and connects to an
 //! address that it has checked. `destination` has these decisions, `http_proxy` and `socks_proxy`
-//! the protocols, and `contacts` the record of the decisions.
+//! the protocols, `parent_proxy` the way through a proxy of the network, and `contacts` the record
+//! of the decisions.
 
 mod contacts;
 mod destination;
 mod http_proxy;
+mod parent_proxy;
 mod socks_proxy;
 
 use std::io;
@@ -26,6 +28,7 @@ use tokio::time::timeout;
 pub use contacts::HostContact;
 
 use destination::{HostAccess, ResolveNames};
+use parent_proxy::ParentProxy;
 
 /// The port of the proxy in the network namespace of a run.
 pub const PROXY_PORT: u16 = 3128;
@@ -53,18 +56,20 @@ impl NetworkBroker {
     /// # Errors
     /// The descriptor is not a listener.
     pub fn start(listener: OwnedFd, policy: NetworkPolicy) -> io::Result<Self> {
-        Self::start_with(listener, policy, ResolveNames::system())
+        let parent = ParentProxy::from_environment();
+        Self::start_with(listener, policy, ResolveNames::system(), parent)
     }
 
     fn start_with(
         listener: OwnedFd,
         policy: NetworkPolicy,
         resolver: ResolveNames,
+        parent: Option<ParentProxy>,
     ) -> io::Result<Self> {
         let listener = TcpListener::from(listener);
         listener.set_nonblocking(true)?;
         let listener = tokio::net::TcpListener::from_std(listener)?;
-        let access = Arc::new(HostAccess::new(policy, resolver));
+        let access = Arc::new(HostAccess::new(policy, resolver, parent));
         let accepting = tokio::spawn(accept_connections(listener, Arc::clone(&access)));
         Ok(Self { access, accepting: accepting.abort_handle() })
     }

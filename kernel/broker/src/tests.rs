@@ -40,9 +40,23 @@ fn resolver() -> ResolveNames {
 
 impl Network {
     async fn start(policy: NetworkPolicy) -> Self {
+        Self::start_behind(policy, None).await
+    }
+
+    /// Starts a broker whose network has a proxy, by its port.
+    async fn start_behind(policy: NetworkPolicy, parent: Option<u16>) -> Self {
+        let parent = parent.map(|port| {
+            let variable = |name: &str| match name {
+                "HTTPS_PROXY" => Some(format!("http://u:p@127.0.0.1:{port}")),
+                "NO_PROXY" => Some("direct.org".to_owned()),
+                _ => None,
+            };
+            ParentProxy::from_variables(variable).unwrap()
+        });
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let proxy = listener.local_addr().unwrap().port();
-        let broker = NetworkBroker::start_with(listener.into(), policy, resolver()).unwrap();
+        let broker =
+            NetworkBroker::start_with(listener.into(), policy, resolver(), parent).unwrap();
         let listener = tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let server = listener.local_addr().unwrap().port();
         let received = Arc::new(Mutex::new(Vec::new()));
@@ -163,7 +177,7 @@ async fn name_of_private_address_is_refused() {
         assert!(answer.starts_with("HTTP/1.1 403"), "{answer}");
         assert!(answer.contains("it resolves to 127.0.0.1"), "{answer}");
     }
-    let access = HostAccess::new(policy(&["*.example.org"]), resolver());
+    let access = HostAccess::new(policy(&["*.example.org"]), resolver(), None);
     let (_, addresses) = access.find_addresses("mixed.example.org").await.unwrap();
     assert_eq!(addresses, ["1.1.1.1".parse::<IpAddr>().unwrap()], "only the public one");
     assert_eq!(network.received(), "");
@@ -338,4 +352,66 @@ fn variables_name_proxy_only_for_allowed_hosts() {
     assert_eq!(some["HTTPS_PROXY"], "http://127.0.0.1:3128");
     assert_eq!(some["no_proxy"], "localhost,127.0.0.1,::1");
     assert_eq!(variables(policy(&["127.0.0.1"]))["NO_PROXY"], "localhost,::1");
+}
+
+/// Serves one connection as a proxy with this answer, then as the host; returns what it receives.
+async fn parent_proxy(answer: &'static str) -> (u16, JoinHandle<String>) {
+    let listener = tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let serving = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut received = Vec::new();
+        let mut bytes = [0; 4096];
+        for answer in [answer, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"] {
+            match stream.read(&mut bytes).await {
+                Ok(read @ 1..) => received.extend_from_slice(&bytes[..read]),
+                _ => break,
+            }
+            stream.write_all(answer.as_bytes()).await.unwrap();
+        }
+        String::from_utf8(received).unwrap()
+    });
+    (port, serving)
+}
+
+#[tokio::test]
+async fn parent_proxy_connects_by_name() {
+    let (port, serving) = parent_proxy("HTTP/1.1 200 Connection established\r\n\r\n").await;
+    let rules = policy(&["outside.org", "metadata.example.org", "direct.org"]);
+    let network = Network::start_behind(rules, Some(port)).await;
+    // This machine cannot resolve the name.
+    let answer = network.ask("GET http://outside.org/a HTTP/1.1\r\nHost: x\r\n\r\n").await;
+    assert!(answer.starts_with("HTTP/1.1 200 OK") && answer.ends_with("ok"), "{answer}");
+    let received = serving.await.unwrap().to_lowercase();
+    let connect = "connect outside.org:80 http/1.1\r\nhost: outside.org:80\r\n\
+                   proxy-authorization: basic dtpw\r\n\r\nget /a http/1.1\r\n";
+    assert!(received.starts_with(connect), "{received}");
+    for (host, status) in [
+        ("evil.org", "403 evil.org: it is not in"),
+        ("metadata.example.org", "403 metadata.example.org: it resolves to 169.254.169.254"),
+        ("direct.org", "502 direct.org cannot be reached: no such name"),
+    ] {
+        let answer = network.ask(&format!("CONNECT {host}:443 HTTP/1.1\r\n\r\n")).await;
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{answer}");
+    }
+    assert_eq!(network.received(), "");
+}
+
+#[tokio::test]
+async fn refusal_of_parent_proxy_is_named() {
+    let rules = policy(&["outside.org"]);
+    for (answer, reason) in [
+        ("HTTP/1.1 407 Proxy Authentication Required\r\n\r\n", "407 Proxy Authentication"),
+        ("SSH-2.0-x\r\n\r\n", "SSH-2.0-x"),
+    ] {
+        let (port, _serving) = parent_proxy(answer).await;
+        let network = Network::start_behind(rules.clone(), Some(port)).await;
+        let answer = network.ask("CONNECT outside.org:443 HTTP/1.1\r\n\r\n").await;
+        assert!(answer.starts_with("HTTP/1.1 502 outside.org cannot be reached"), "{answer}");
+        assert!(answer.contains(&format!("the proxy 127.0.0.1:{port}")) && answer.contains(reason));
+    }
+    // Nothing listens there.
+    let network = Network::start_behind(rules, Some(1)).await;
+    let answer = network.ask("CONNECT outside.org:443 HTTP/1.1\r\n\r\n").await;
+    assert!(answer.contains("refused"), "{answer}");
 }
