@@ -121,6 +121,16 @@ fn compose_at(
     required.compose(&PolicyTerms { operator, policy_use, tree, work: &work, operator_layer: None })
 }
 
+/// Returns the key below `sandbox.skills` that applies to a skill: `ID@SOURCE` if the operator states
+/// it, else `ID` for a skill of the operator's. A statement on `ID` is no statement on a skill with this
+/// name in a root that is not trusted, which may have taken the name.
+pub(crate) fn settings_id(operator: &OperatorPolicy, tree: &SkillTree) -> String {
+    let name = tree.skill_id.split('@').next().unwrap_or_default();
+    let full = format!("{name}@{}", tree.source);
+    let is_full = !tree.is_operator_root || operator.settings.skills.contains_key(&full);
+    if is_full { full } else { name.to_owned() }
+}
+
 /// The paths without which no script of a skill can run, which no layer takes away.
 pub(crate) struct RequiredPaths {
     pub(crate) reads: Vec<PathBuf>,
@@ -146,10 +156,11 @@ impl RequiredPaths {
             CallError::new(ErrorKind::InvalidArgument, format!("policy: {error}"))
                 .with_hint("correct `sandbox` in skillhost.yaml or in the skill's frontmatter")
         };
+        let id = settings_id(operator, tree);
         let mut composed = operator
             .compose(PolicyRequest {
                 policy_use,
-                id: Some(tree.skill_id.split('@').next().unwrap_or_default()),
+                id: Some(&id),
                 base,
                 approved_layer: None,
                 operator_layer,

@@ -16,7 +16,9 @@ use skillhost_policy::{ComposedPolicy, OperatorPolicy, PolicyLayer, PolicyUse};
 use skillhost_sandbox::{IsolationReport, LaunchSpec, SandboxLauncher};
 
 use crate::environment::{RunDirectories, check_variables, script_environment};
-use crate::grant_terms::{COPY_NAME, PolicyTerms, RequiredPaths, SCRATCH_NAME, grant_policy};
+use crate::grant_terms::{
+    COPY_NAME, PolicyTerms, RequiredPaths, SCRATCH_NAME, grant_policy, settings_id,
+};
 use crate::interpreter::{Interpreter, InterpreterError};
 use crate::interpreter_finder::InterpreterFinder;
 use crate::tree_copy::{TreeCopy, copy_tree};
@@ -66,6 +68,8 @@ pub struct ScriptPlan {
     pub(crate) isolation: IsolationReport,
     pub(crate) launcher: SandboxLauncher,
     pub(crate) deadline_seconds: Option<u64>,
+    /// The key of the skill below `sandbox.skills`.
+    pub(crate) settings_id: String,
     /// What a grant has to name.
     pub(crate) granted: GrantedPolicy,
     interpreter: Interpreter,
@@ -140,6 +144,7 @@ impl ScriptPlan {
             isolation,
             launcher: launcher.clone(),
             deadline_seconds: request.deadline_seconds,
+            settings_id: settings_id(operator, tree),
             granted,
             interpreter,
             scratch,

@@ -12,6 +12,7 @@ const SIGXFSZ: i32 = 25;
 pub(crate) struct HintFacts<'a> {
     pub(crate) result: &'a ScriptResult,
     pub(crate) limits: &'a ResourceLimits,
+    /// The key of the skill below `sandbox.skills`.
     pub(crate) skill: &'a str,
 }
 

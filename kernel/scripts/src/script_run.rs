@@ -69,7 +69,7 @@ impl ScriptPlan {
         };
         let mut result = self.to_result(exit, changes, time);
         result.hints =
-            run_hints(&HintFacts { result: &result, limits: &limits, skill: &self.tree.skill_id });
+            run_hints(&HintFacts { result: &result, limits: &limits, skill: &self.settings_id });
         if !compared {
             result.hints.push("the work directory has too many files to compare all".to_owned());
         }

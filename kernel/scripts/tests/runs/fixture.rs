@@ -19,6 +19,8 @@ pub(crate) struct SkillFixture {
     pub(crate) variables: BTreeMap<String, String>,
     pub(crate) workdir: String,
     pub(crate) layer: Option<PolicyLayer>,
+    /// The id by which the skill is named, its root, and whether this is the operator's.
+    pub(crate) identity: (&'static str, &'static str, bool),
 }
 
 impl SkillFixture {
@@ -31,6 +33,7 @@ impl SkillFixture {
             variables: BTreeMap::new(),
             workdir: ".".into(),
             layer: None,
+            identity: ("demo", "skills", true),
         };
         fs::create_dir_all(fixture.work()).unwrap();
         fixture.write("SKILL.md", "---\nname: demo\ndescription: Demo.\n---\n");
@@ -66,7 +69,13 @@ impl SkillFixture {
     }
 
     pub(crate) fn tree(&self) -> SkillTree {
-        list_tree(&self.root(), self.sandbox.clone())
+        let (skill_id, source, is_operator_root) = self.identity;
+        SkillTree {
+            skill_id: skill_id.into(),
+            source: source.into(),
+            is_operator_root,
+            ..list_tree(&self.root(), self.sandbox.clone())
+        }
     }
 
     pub(crate) fn plan(&self, path: &str, arguments: &[&str]) -> Result<ScriptPlan, CallError> {

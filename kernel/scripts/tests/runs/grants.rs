@@ -106,3 +106,34 @@ fn approval_shows_policies_of_both_uses() {
     let host = "  allowedDomains evil.org (settings: sandbox.handlers)\n";
     assert!(programs.contains(host) && !scripts.contains("evil.org"), "{two}");
 }
+
+#[tokio::test]
+async fn settings_of_a_skill_apply_to_the_trusted_one() {
+    if !can_isolate() || !has_program("bash") {
+        return;
+    }
+    let mut skill = SkillFixture::new(&[("a.sh", "exec sleep 60\n")]);
+    let seconds = |skill: &SkillFixture| {
+        skill.plan("a.sh", &[]).unwrap().policy().policy.limits.seconds.unwrap()
+    };
+    let settings = r#"{"scripts": {"limits": {"seconds": 1}},
+        "skills": {"demo": {"limits": {"seconds": 70}}}}"#;
+    skill.operator.settings = serde_json::from_str(settings).unwrap();
+    assert_eq!(seconds(&skill), 70);
+    skill.identity = ("demo@skills", "skills", true);
+    assert_eq!(seconds(&skill), 70);
+    for id in ["demo@dl", "demo"] {
+        skill.identity = (id, "dl", false);
+        assert_eq!(seconds(&skill), 1, "{id}");
+    }
+    // The key that a hint proposes has an effect.
+    let result = skill.run("a.sh", &[]).await;
+    let hint = result.hints.first().unwrap();
+    assert!(hint.contains("sandbox.skills.demo@dl.limits.seconds"), "{hint}");
+    let settings = r#"{"skills": {"demo": {"limits": {"seconds": 70}},
+        "demo@dl": {"limits": {"seconds": 80}}, "demo@skills": {"limits": {"seconds": 90}}}}"#;
+    skill.operator.settings = serde_json::from_str(settings).unwrap();
+    assert_eq!(seconds(&skill), 80);
+    skill.identity = ("demo", "skills", true);
+    assert_eq!(seconds(&skill), 90);
+}
