@@ -12,6 +12,7 @@ mod disk_usage;
 mod error;
 mod found_names;
 mod git_directory;
+mod host_sockets;
 mod kept_files;
 mod mounts;
 mod open_directory;
@@ -44,6 +45,7 @@ use access_rules::MIN_LANDLOCK;
 use attempt::{StartedProgram, choose_user, start_program};
 use cgroup::ControlGroup;
 use error::{SetupError, StepContext as _};
+use host_sockets::find_host_sockets;
 use policy_paths::prepare_paths;
 use protected_names::ProtectedNames;
 use setup::RunUser;
@@ -81,6 +83,7 @@ fn serve(host: &mut ControlSocket) -> Result<Option<LauncherMessage>, SandboxRef
     prepare_paths(&mut request).map_err(to_refusal)?;
     let mut names = ProtectedNames::find(&request);
     request.protected = names.existing().cloned().collect();
+    request.sockets = find_host_sockets(&request);
     let watch = RunWatch::new(&request);
     let (mut program, isolation) = start_at_best_level(&request, &mut names, channel.as_ref())?;
     if request.probe {
@@ -268,6 +271,7 @@ fn find_hint(tried: &[FailedLevel], landlock: i32) -> String {
             "deny_inside" => "allow only directories without denied paths",
             "domains" => "remove the hosts from `allowedDomains`",
             "private" => "remove the sockets from `allowUnixSockets`",
+            "mounts: sockets" => "allow directories with fewer sockets",
             "protected names" => "use a work directory with fewer protected files",
             "require" => "remove the missing guarantees from `require`",
             _ => "",

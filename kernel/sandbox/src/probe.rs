@@ -111,6 +111,7 @@ impl SandboxLauncher {
             landlock_abi: levels.landlock_abi,
             probe: true,
             protected: Vec::new(),
+            sockets: Vec::new(),
         };
         let failed = |error: io::Error| {
             SandboxRefusal::new(RefusalKind::Isolation, "launcher", error.to_string(), "")

@@ -62,6 +62,9 @@ pub(crate) struct LaunchRequest {
     /// The paths in writable directories that the launcher makes read-only in addition.
     #[serde(skip)]
     pub(crate) protected: Vec<PathBuf>,
+    /// The sockets of other programs that the launcher hides.
+    #[serde(skip)]
+    pub(crate) sockets: Vec<PathBuf>,
 }
 
 /// The files and the network of a request.

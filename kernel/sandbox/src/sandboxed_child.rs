@@ -322,6 +322,7 @@ fn to_request(spec: SandboxSpec) -> Result<(LaunchRequest, Option<OwnedFd>), San
         landlock_abi: spec.levels.landlock_abi,
         probe: false,
         protected: Vec::new(),
+        sockets: Vec::new(),
     };
     Ok((request, spec.channel))
 }

@@ -31,7 +31,8 @@ pub(super) fn restrict_access(
     let abi = ABI::from(version);
     let all = AccessFs::from_all(abi);
     let read = AccessFs::from_read(abi);
-    let write = all & !AccessFs::MakeChar & !AccessFs::MakeBlock;
+    // The sockets of the run itself need no rule.
+    let write = all & !AccessFs::MakeChar & !AccessFs::MakeBlock & !AccessFs::ResolveUnix;
     let mut rules = Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
         .handle_access(all)
@@ -69,6 +70,11 @@ pub(super) fn restrict_access(
     }
     for path in &files.allow_write {
         allow_place(&mut rules, path, write, abi)?;
+    }
+    if abi >= ABI::V9 {
+        for path in &request.policy.network.allow_unix_sockets {
+            allow_place(&mut rules, path, AccessFs::ResolveUnix.into(), abi)?;
+        }
     }
     for path in DEVICES {
         let access = AccessFs::ReadFile | AccessFs::WriteFile;

@@ -4,7 +4,7 @@ use std::ffi::CString;
 use std::fs;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{FileTypeExt as _, symlink};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::CWD;
@@ -15,7 +15,9 @@ use rustix::mount::{
 use rustix::process::{chdir, pivot_root};
 
 use super::error::{SetupError, StepContext as _};
+use super::host_sockets::{hidden_runtime_directories, kept_runtime_files};
 use super::policy_paths::{DEVICES, open_place, system_paths};
+use crate::isolation::RefusalKind;
 use crate::protocol::LaunchRequest;
 use crate::sys::{MountAttributes, set_mount_attributes};
 
@@ -24,6 +26,9 @@ const NEW_ROOT: &str = "/tmp";
 
 /// The size of `/dev/shm`, in MiB.
 const SHARED_MEMORY_MIB: u64 = 64;
+
+/// The number of sockets that are covered.
+const MAX_SOCKETS: usize = 1000;
 
 /// A copy of a mounted tree that is not visible yet, and the path that it gets.
 pub(super) struct DetachedTree {
@@ -50,7 +55,8 @@ pub(super) fn copy_trees(
     let writable = MountAttributes { read_only: false, ..read_only };
     let device = MountAttributes { no_set_id: true, ..MountAttributes::default() };
     let mut trees = Vec::new();
-    for path in system_paths() {
+    let kept = kept_runtime_files(request);
+    for path in system_paths().chain(kept) {
         let meta = path.symlink_metadata().at(&path.display().to_string())?;
         let content = match meta.is_symlink() {
             true => TreeContent::Link(fs::read_link(path).at(&path.display().to_string())?),
@@ -135,8 +141,12 @@ pub(super) fn enter_new_root(
     mount_memory(&root.join("tmp"), &CString::new(options).at("tmp")?)?;
     let options = format!("mode=1777,size={SHARED_MEMORY_MIB}m");
     mount_memory(&root.join("dev/shm"), &CString::new(options).at("shm")?)?;
-    let (inner, outer): (Vec<_>, Vec<_>) =
-        trees.partition(|tree| request.policy.filesystem.is_inside_denied(&tree.path));
+    let runtime = hidden_runtime_directories(request);
+    let is_inner = |tree: &DetachedTree| {
+        request.policy.filesystem.is_inside_denied(&tree.path)
+            || runtime.iter().any(|hidden| tree.path.starts_with(hidden))
+    };
+    let (inner, outer): (Vec<_>, Vec<_>) = trees.partition(is_inner);
     for tree in outer {
         attach_tree(root, &tree)?;
     }
@@ -145,8 +155,9 @@ pub(super) fn enter_new_root(
     }
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     mount("proc", root.join("proc"), "proc", flags, None).at("proc")?;
-    cover_unreadable_paths(request, root, inner)?;
+    cover_unreadable_paths(request, root, inner, &runtime)?;
     cover_read_only_paths(request, root)?;
+    cover_sockets(request, root)?;
     let read_only = MountAttributes { read_only: true, ..MountAttributes::default() };
     set_mount_attributes(None, &to_c_string(root)?, read_only).at("read-only root")?;
     chdir(root).at("root")?;
@@ -208,12 +219,13 @@ fn cover_unreadable_paths(
     request: &LaunchRequest,
     root: &Path,
     inner: Vec<DetachedTree>,
+    runtime: &[PathBuf],
 ) -> Result<(), SetupError> {
     let read_only = MountAttributes { read_only: true, ..MountAttributes::default() };
     let mut covers = Vec::new();
     let reached: Vec<PathBuf> = inner.iter().map(|tree| tree.path.clone()).collect();
     let mut inner = inner.into_iter().peekable();
-    let mut denied: Vec<_> = request.policy.filesystem.deny_read.iter().collect();
+    let mut denied: Vec<_> = request.policy.filesystem.deny_read.iter().chain(runtime).collect();
     // A directory is covered before the paths in it, and these before the trees in them.
     denied.sort_by_key(|path| path.components().count());
     for path in denied {
@@ -228,6 +240,7 @@ fn cover_unreadable_paths(
             Some(meta) if meta.is_dir() => {
                 // Nothing in it can be listed; what it contains can be reached by its name.
                 let mode = match reached.iter().any(|inner| inner.starts_with(path)) {
+                    _ if runtime.contains(path) => c"mode=755,size=4k",
                     true => c"mode=111,size=4k",
                     false => c"mode=0,size=4k",
                 };
@@ -254,6 +267,22 @@ fn cover_read_only_paths(request: &LaunchRequest, root: &Path) -> Result<(), Set
         let target = below(root, path);
         if target.symlink_metadata().is_ok_and(|meta| !meta.is_symlink()) {
             cover(&target, &target)?;
+        }
+    }
+    Ok(())
+}
+
+/// Hides the sockets of other programs.
+fn cover_sockets(request: &LaunchRequest, root: &Path) -> Result<(), SetupError> {
+    if request.sockets.len() > MAX_SOCKETS {
+        let message = format!("more than {MAX_SOCKETS} sockets are in allowed directories");
+        return Err(SetupError::new(RefusalKind::Isolation, "sockets", message));
+    }
+    for path in &request.sockets {
+        let target = below(root, path);
+        // Inside of a hidden directory it does not exist.
+        if target.symlink_metadata().is_ok_and(|meta| meta.file_type().is_socket()) {
+            cover(Path::new("/dev/null"), &target)?;
         }
     }
     Ok(())

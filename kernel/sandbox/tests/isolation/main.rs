@@ -14,6 +14,7 @@ mod probe;
 mod protected;
 mod protocol;
 mod refusals;
+mod sockets;
 
 use std::path::Path;
 use std::process::Command;
@@ -30,7 +31,7 @@ const HOSTILE_LANDLOCK: [&str; 4] = [
     "protocol::dropped_run_leaves_no_process",
     "refusals::refusals_name_cause_and_remedy",
 ];
-const ORDINARY: [&str; 18] = [
+const ORDINARY: [&str; 20] = [
     "machines::machine_without_landlock_has_namespaces_only",
     "machines::work_directory_on_other_file_system_is_writable",
     "network::curl_and_node_reach_allowed_host_only",
@@ -49,6 +50,8 @@ const ORDINARY: [&str; 18] = [
     "protocol::input_and_channel_reach_program",
     "refusals::new_repository_remains_without_programs",
     "refusals::protected_names_are_reverted",
+    "sockets::sockets_of_other_programs_are_unreachable",
+    "sockets::view_of_machine_has_no_sockets_of_services",
 ];
 
 #[test]
