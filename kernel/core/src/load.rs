@@ -24,6 +24,7 @@ use crate::load_error::ExtensionLoadError;
 use crate::loader::{self, LibraryModule};
 use crate::plugin::LoadedPlugin;
 use crate::plugin_loader::LoadContext;
+use crate::skill_provider::unknown_skill_notes;
 use crate::state::KernelState;
 
 /// The manifests of a start, with their loaded extensions. Agents follow.
@@ -121,6 +122,9 @@ impl ExtensionHost {
                             report.notes.extend(instance.unknown_exports());
                             report.notes.extend(instance.unrunnable_schedules());
                             report.notes.extend(instance.unhandled_topics());
+                            let ids = settings.sandbox.skills.keys();
+                            let unknown = unknown_skill_notes(&instance, ids, self.limits.tool);
+                            report.notes.extend(unknown.await);
                             state.order.push(id.clone());
                             state.instances.insert(id.clone(), Arc::new(instance));
                             state.chain = ContextChain::from_instances(state.instances.values());

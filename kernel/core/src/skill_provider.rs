@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use serde::de::DeserializeOwned;
 use skillhost_payload::{
-    CallContext, CallError, ErrorKind, SkillContent, SkillGeneration, SkillProgram,
+    CallContext, CallError, CallOrigin, ErrorKind, SkillContent, SkillGeneration, SkillProgram,
     SkillProgramsRequest, SkillRequest, SkillTree, SkillTreeRequest, skill_interface,
 };
 
@@ -58,6 +58,27 @@ pub fn get_skill_tree<'a>(
                 .await?,
         )
     })
+}
+
+/// Returns a note for each of these skills that the provider does not have.
+pub(crate) async fn unknown_skill_notes(
+    provider: &Instance,
+    ids: impl Iterator<Item = &String>,
+    limit: Duration,
+) -> Vec<String> {
+    let mut notes = Vec::new();
+    if !provider.provides(skill_interface::NAME) {
+        return notes;
+    }
+    let operator = CallContext { origin: CallOrigin::Operator, ..CallContext::default() };
+    for id in ids {
+        let tree = get_skill_tree(provider, &operator, Some(id), limit).await;
+        // Other errors are reported where the skill is used.
+        if tree.is_err_and(|error| error.kind == ErrorKind::NotFound) {
+            notes.push(format!("skillhost.yaml: sandbox.skills.{id}: no such skill"));
+        }
+    }
+    notes
 }
 
 /// Requests the programs of the skills that a caller sees, or those of one skill.

@@ -207,3 +207,15 @@ fn untrusted_home_runs_skills_of_named_roots() {
     home.write("sandbox/skills/demo/scripts/b.sh", script);
     run_from(&home, &home.root(), "scripts/b.sh").exits(9);
 }
+
+#[test]
+fn policy_of_unknown_skill_is_noted() {
+    let mock = MockModel::new();
+    let home = demo_home(&mock);
+    let sandbox =
+        "sandbox: {skills: {demo: {limits: {seconds: 9}}, gone: {limits: {seconds: 9}}}}\n";
+    home.write("skillhost.yaml", mock.settings(Wire::Openai) + sandbox);
+    let shown = home.skillhost(["ext", "doctor"]).stdout;
+    let note = "note skillhost.yaml: sandbox.skills.gone: no such skill";
+    assert!(shown.contains(note) && !shown.contains("sandbox.skills.demo"), "{shown}");
+}
