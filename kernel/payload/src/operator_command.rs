@@ -102,6 +102,11 @@ pub enum OperatorCommand<'a> {
         /// The digest of the files that were inspected.
         digest: Option<&'a str>,
     },
+    /// Approve the scripts of a skill.
+    ApproveScripts {
+        /// The skill's id.
+        id: &'a str,
+    },
     /// Enable a skill.
     EnableSkill {
         /// The skill's id.
@@ -194,6 +199,7 @@ impl fmt::Display for OperatorCommand<'_> {
             Self::ApproveSkill { id, digest: Some(digest) } => {
                 write!(f, "skill approve {id} --digest {digest}")
             }
+            Self::ApproveScripts { id } => write!(f, "skill approve-scripts {id}"),
             Self::EnableSkill { id } => write!(f, "skill enable {id}"),
             Self::FormatSkills => f.write_str("skill fmt"),
             Self::MakeSkillsPortable => f.write_str("skill fmt --portable"),

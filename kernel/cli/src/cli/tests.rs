@@ -58,6 +58,7 @@ fn suggested_commands_exist() {
         RetryDelivery { delivery: 7 },
         ApproveExtension { id: "echo" },
         BuildExtension { id: "echo" },
+        ApproveScripts { id: "pdf" },
         CheckExtensions,
         CreateExtension,
         ListExtensions,

@@ -10,13 +10,10 @@ use skillhost_payload::SkillTree;
 use skillhost_policy::{ComposedPolicy, IsolationLevel, PolicyUse};
 
 use super::decision_log::{Decision, DecisionLines};
-use super::error::ApprovalsError;
+use super::error::{ApprovalsError, SCRIPT_GRANTS};
 use super::record::{ApprovalAction, ApprovalSurface, Approver};
 use crate::home::Home;
 use crate::timestamp::now_ms;
-
-/// The file of the grants in the kernel's data directory.
-const FILE: &str = "script-approvals.jsonl";
 
 /// The version of the records. Those of version 1 did not separate scripts from handler programs, so
 /// they cover neither.
@@ -263,7 +260,7 @@ impl ScriptGrants {
     /// # Errors
     /// [`ApprovalsError`]; then no script is granted.
     pub fn load(home: &Home) -> Result<Self, ApprovalsError> {
-        Ok(Self(DecisionLines::load(&home.data_dir("kernel").join(FILE))?))
+        Ok(Self(DecisionLines::load(&home.data_dir("kernel").join(SCRIPT_GRANTS))?))
     }
 
     /// Returns the last decision about a skill, if it is a grant.
@@ -302,7 +299,7 @@ impl ScriptGrants {
     /// # Errors
     /// [`ApprovalsError`]; the file then is unchanged.
     pub fn append(home: &Home, grant: &ScriptGrant) -> Result<(), ApprovalsError> {
-        DecisionLines::append(&home.data_dir("kernel"), FILE, grant, |records| {
+        DecisionLines::append(&home.data_dir("kernel"), SCRIPT_GRANTS, grant, |records| {
             let same =
                 |last: &ScriptGrant| *last == ScriptGrant { at_ms: last.at_ms, ..grant.clone() };
             latest(records, &grant.skill_id, &grant.root).is_some_and(same)
@@ -389,8 +386,10 @@ mod tests {
         assert_eq!(status(&elsewhere, "seconds=30", namespaces), GrantStatus::Missing);
         ScriptGrants::append(&home, &grant.revoked(&operator)).unwrap();
         assert_eq!(status(&approved, "seconds=30", namespaces), GrantStatus::Missing);
-        std::fs::write(home.data_dir("kernel").join(FILE), "{}\n").unwrap();
-        assert!(matches!(ScriptGrants::load(&home), Err(ApprovalsError::Damaged { .. })));
+        std::fs::write(home.data_dir("kernel").join(SCRIPT_GRANTS), "{}\n").unwrap();
+        let error = ScriptGrants::load(&home).unwrap_err();
+        assert!(matches!(error, ApprovalsError::Damaged { .. }), "{error}");
+        assert!(error.hint().ends_with("skillhost skill approve-scripts ID"), "{}", error.hint());
     }
 
     #[test]
@@ -434,7 +433,7 @@ mod tests {
         let home = create_home(dir.path());
         let line = r#"{"version":1,"skill_id":"pdf","root":"/skills/pdf","action":"approve","digest":"1","policies":["p","q"],"level":"landlock","files":[],"approved_by":"operator","surface":"command_line","at_ms":1}"#;
         std::fs::create_dir_all(home.data_dir("kernel")).unwrap();
-        std::fs::write(home.data_dir("kernel").join(FILE), format!("{line}\n")).unwrap();
+        std::fs::write(home.data_dir("kernel").join(SCRIPT_GRANTS), format!("{line}\n")).unwrap();
         let grants = ScriptGrants::load(&home).unwrap();
         let now = GrantedPolicy { digest: "p".into(), ..policy(&[], IsolationLevel::Namespaces) };
         let approved = tree("1", "aa");
