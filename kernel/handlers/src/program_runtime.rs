@@ -218,11 +218,6 @@ impl ProgramRuntime {
     pub fn known_metadata(&self, program: &SkillProgram) -> Option<ProgramMetadata> {
         self.shared.supervisor.known_metadata(&program.tool_name, &program.tree_digest)
     }
-
-    /// Stops the processes of a thread, after their open calls.
-    pub fn end_thread(&self, thread: &str) {
-        self.shared.supervisor.end_thread(thread);
-    }
 }
 
 impl ProgramPlan {

@@ -180,19 +180,6 @@ impl ProgramSupervisor {
         lock(&self.shared.known).get(&(tool.to_owned(), tree.to_owned())).cloned()
     }
 
-    /// Stops the processes of a thread, after their open calls.
-    pub fn end_thread(&self, thread: &str) {
-        let mut slots = lock(&self.shared.slots);
-        slots.retain(|key, slot| {
-            // Retired and not killed: a call that is open has its result.
-            let ends = key.thread == thread;
-            if ends {
-                slot.retire();
-            }
-            !ends
-        });
-    }
-
     /// Returns the number of processes.
     #[must_use]
     pub fn running_count(&self) -> usize {
