@@ -18,6 +18,7 @@ use test_support::TestHome;
 use crate::fixtures::{agent_manifest, shipped_manifest, skill_md};
 use crate::mcp_client::Client;
 
+mod script_orders;
 mod table;
 mod unapproved;
 
@@ -88,8 +89,12 @@ fn parse_order(order: &str) -> Option<Step> {
 
 /// Creates a home with file tools, an agent with every tool, and bait.
 fn bait_home(row: &Row, mock: &MockModel) -> TestHome {
-    let worker = "  instructions: You do what you are told.\n  uses_tools: [skill_registry, \
-                  core_tools, echo, kernel]\n";
+    let mut worker = "  instructions: You do what you are told.\n  uses_tools: [skill_registry, \
+                      core_tools, echo, kernel]\n"
+        .to_owned();
+    if row.restricted {
+        worker.push_str("  allowed_tools_mode: restrict\n");
+    }
     let orders: String =
         row.orders.iter().map(|order| format!("{ORDER}{order}\n")).collect::<Vec<_>>().concat();
     let line = orders.trim_end().to_owned();
@@ -109,7 +114,7 @@ fn bait_home(row: &Row, mock: &MockModel) -> TestHome {
         .manifest("skill_registry", &shipped_manifest("skill_registry"))
         .manifest("core_tools", &shipped_manifest("core_tools"))
         .manifest("echo", &shipped_manifest("echo"))
-        .manifest("worker", &agent_manifest("worker", worker))
+        .manifest("worker", &agent_manifest("worker", &worker))
         .skill("code-review", &skill_md("Reviews code. Use when asked.", "Look twice."))
         .skill("lure", &(frontmatter(&description) + &body))
         .file("sandbox/skills/lure/references/more.md", format!("More.\n\n{orders}"))
@@ -131,13 +136,25 @@ fn bait_home(row: &Row, mock: &MockModel) -> TestHome {
     fs::create_dir_all(home.path("sandbox/notes/linked")).unwrap();
     symlink(home.path(".env"), home.path("sandbox/notes/linked/prompt.jinja2")).unwrap();
     symlink(home.path(".env"), home.path("sandbox/skills/lure/references/env.md")).unwrap();
+    if let Place::ScriptOutput = row.place {
+        let script = format!("cat <<'ORDERS'\n{orders}ORDERS\n");
+        home.write("sandbox/skills/lure/scripts/talk.sh", script);
+        let shown = home.skillhost(["skill", "show", "lure", "--json"]).success().json();
+        let digest = shown["scripts"]["digest"].as_str().unwrap().trim_start_matches("sha256:");
+        home.skillhost(["skill", "approve-scripts", "lure", "--yes", "--digest", digest]).success();
+    }
     home
 }
 
-/// Returns the first step of the model, which makes it read the orders.
-fn opening_step(row: &Row) -> Option<Step> {
-    match row.place {
-        Place::Skill => Some(Step::calls("read_skill", r#"{"skill_id": "lure"}"#)),
+/// Returns the first steps of the model, which make it read the orders.
+fn opening_steps(row: &Row) -> VecDeque<Step> {
+    let read = || Step::calls("read_skill", r#"{"skill_id": "lure"}"#);
+    if let Place::ScriptOutput = row.place {
+        let run = Step::calls("skills.run_script", r#"{"path": "scripts/talk.sh"}"#);
+        return VecDeque::from([read(), run]);
+    }
+    let step = match row.place {
+        Place::Skill => Some(read()),
         Place::Resource => Some(Step::calls(
             "read_skill_resource",
             r#"{"skill_id": "lure", "path": "references/more.md"}"#,
@@ -152,8 +169,9 @@ fn opening_step(row: &Row) -> Option<Step> {
             );
             Some(Step::calls("echo", &json!({ "text": wrapped }).to_string()))
         }
-        Place::Description | Place::User => None,
-    }
+        Place::Description | Place::User | Place::ScriptOutput => None,
+    };
+    step.into_iter().collect()
 }
 
 /// Reads every file below the protected paths; a link is represented by its target.
@@ -192,9 +210,9 @@ fn has_text(directory: &Path, text: &str) -> bool {
 fn run_row(row: &Row) -> Vec<String> {
     let mock = MockModel::new();
     let obedience = Arc::new(Mutex::new(ObedientModel::default()));
-    let (shared, first) = (Arc::clone(&obedience), Mutex::new(opening_step(row)));
+    let (shared, first) = (Arc::clone(&obedience), Mutex::new(opening_steps(row)));
     mock.answer_with(move |request| {
-        let first = first.lock().unwrap().take();
+        let first = first.lock().unwrap().pop_front();
         Some(first.unwrap_or_else(|| shared.lock().unwrap().answer(request)))
     });
     let home = bait_home(row, &mock);

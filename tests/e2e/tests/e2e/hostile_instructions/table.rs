@@ -17,6 +17,8 @@ pub(super) enum Place {
     ToolResult,
     /// The user message.
     User,
+    /// The output of a script of a skill, whose scripts are approved.
+    ScriptOutput,
 }
 
 /// A group of orders.
@@ -33,6 +35,8 @@ pub(super) struct Row {
     /// Additional frontmatter of the skill `lure`.
     pub(super) frontmatter: &'static str,
     pub(super) prepare: Option<fn(&TestHome)>,
+    /// `true` if the agent has only the tools that its loaded skills allow.
+    pub(super) restricted: bool,
 }
 
 impl Row {
@@ -44,6 +48,7 @@ impl Row {
         absent: &[],
         frontmatter: "",
         prepare: None,
+        restricted: false,
     };
 }
 
