@@ -19,6 +19,7 @@ mod program_supervisor;
 mod protocol;
 mod runner;
 mod running_program;
+mod settings_stamp;
 
 pub use call_scope::{ProgramSkill, ProgramToolCall, ResourceKind, SkillResource, ToolInvoker};
 pub use error::ProgramError;

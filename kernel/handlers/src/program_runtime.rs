@@ -21,6 +21,7 @@ use crate::program_child::ProgramSpec;
 use crate::program_supervisor::{ProgramCall, ProgramKey, ProgramSupervisor};
 use crate::runner::ProgramLanguage;
 use crate::running_program::ProgramMetadata;
+use crate::settings_stamp::SettingsStamp;
 
 /// The name of the file with the instructions.
 const SKILL_MD: &str = "SKILL.md";
@@ -46,6 +47,8 @@ struct RuntimeState {
 /// A plan as long as anything uses it, and what the operator stated when it was made.
 struct RunningPlan {
     operator: OperatorPolicy,
+    /// The settings when they were read; `None` if they have to be read again.
+    settings: Option<SettingsStamp>,
     plan: Weak<SharedPlan>,
 }
 
@@ -128,21 +131,36 @@ impl ProgramRuntime {
         thread: String,
     ) -> Result<ProgramPlan, CallError> {
         let RuntimeState { home, launcher, plans, .. } = &*self.shared;
+        let id = (thread.clone(), program.tool_name.clone());
+        let lock = || plans.lock().unwrap_or_else(PoisonError::into_inner);
+        // Before the settings are read, so that a change in between is noticed.
+        let settings = SettingsStamp::observe(home);
+        let unchanged = settings.as_ref().filter(|_| operator_layer.is_none()).and_then(|stamp| {
+            let plans = lock();
+            let running = plans.get(&id).filter(|it| it.settings.as_ref() == Some(stamp))?;
+            running.plan.upgrade()
+        });
+        if let Some(shared) = unchanged.filter(|plan| plan.script.tree() == tree) {
+            let status = check_grant(home, &shared.script)?;
+            return Ok(ProgramPlan { shared, status });
+        }
         let operator = load_operator_policy(home).map_err(|error| {
             CallError::new(ErrorKind::Unavailable, format!("the settings: {error}"))
                 .with_hint(error.hint())
         })?;
-        let id = (thread.clone(), program.tool_name.clone());
+        // The policy file has no stamp.
+        let settings = settings.filter(|_| operator.settings.policy_file.is_none());
         let is_current = |running: &RunningPlan| {
             let RunningPlan { operator: before, .. } = running;
             operator_layer.is_none()
                 && before.settings == operator.settings
                 && before.file_layer == operator.file_layer
         };
-        let current = {
-            let plans = plans.lock().unwrap_or_else(PoisonError::into_inner);
-            plans.get(&id).filter(|running| is_current(running)).and_then(|r| r.plan.upgrade())
-        };
+        let current =
+            lock().get_mut(&id).filter(|running| is_current(running)).and_then(|running| {
+                running.settings.clone_from(&settings);
+                running.plan.upgrade()
+            });
         let shared = match current.filter(|plan| plan.script.tree() == tree) {
             Some(plan) => plan,
             None => {
@@ -161,10 +179,11 @@ impl ProgramRuntime {
                 };
                 let script = ScriptPlan::prepare(&operator, launcher, &request)?;
                 let plan = Arc::new(SharedPlan::new(script, program, entry, thread)?);
-                let mut plans = plans.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut plans = lock();
                 plans.retain(|_, running| running.plan.strong_count() > 0);
                 if operator_layer.is_none() {
-                    plans.insert(id, RunningPlan { operator, plan: Arc::downgrade(&plan) });
+                    let plan = Arc::downgrade(&plan);
+                    plans.insert(id, RunningPlan { operator, settings, plan });
                 }
                 plan
             }

@@ -1,7 +1,7 @@
 //! The calls of the programs of skills.
 
 use async_trait::async_trait;
-use skillhost_core::{Plugin, PreparedCall, get_skill_tree};
+use skillhost_core::{Plugin, PreparedCall};
 use skillhost_handlers::ProgramPlan;
 use skillhost_payload::{
     CallContext, CallError, CallOrigin, ErrorKind, OperatorCommand, SkillProgram, SkillTree,
@@ -31,8 +31,7 @@ impl SkillPrograms {
             CallError::new(ErrorKind::NotFound, format!("the program `{tool}` was removed"))
                 .with_hint(format!("see: {}", OperatorCommand::ListTools))
         })?;
-        let skill = Some(&*program.skill_id);
-        let tree = get_skill_tree(&provider, context, skill, host.limits().tool).await?;
+        let tree = self.get_tree(&host, &provider, context, &program).await?;
         Ok((tree, program))
     }
 }

@@ -1,6 +1,6 @@
 //! The programs of skills in the table of tools, and their lists for callers.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use async_trait::async_trait;
@@ -14,7 +14,7 @@ use skillhost_handlers::{ProgramMetadata, ProgramRuntime, ProgramSupervisor, Sup
 use skillhost_home::GrantStatus;
 use skillhost_payload::{
     ApprovalPolicy, CallContext, CallError, CallOrigin, ErrorKind, OperatorCommand, SkillProgram,
-    ToolAudience, ToolSpec, skill_interface,
+    SkillTree, ToolAudience, ToolSpec, skill_interface,
 };
 use skillhost_sandbox::SandboxLauncher;
 
@@ -28,6 +28,16 @@ pub(crate) struct SkillPrograms {
     pub(crate) runtime: ProgramRuntime,
     /// The problems that were logged, so that each is logged once.
     logged: Mutex<BTreeSet<String>>,
+    /// The files of the skills whose programs were called.
+    trees: Mutex<KnownTrees>,
+}
+
+/// The files of skills by id, as long as no skill changes.
+#[derive(Default)]
+struct KnownTrees {
+    /// The stamp of the provider's skills.
+    stamp: Option<(u64, u64)>,
+    by_skill: HashMap<String, SkillTree>,
 }
 
 /// The source of the tools for the host.
@@ -48,6 +58,7 @@ pub fn add_program_tools(agents: &AgentRuntime) {
         host: Arc::downgrade(host),
         runtime: ProgramRuntime::new(host.home().clone(), launcher, supervisor, tools),
         logged: Mutex::default(),
+        trees: Mutex::default(),
     };
     host.set_program_source(Arc::new(SkillProgramSource(Arc::new(programs))));
 }
@@ -210,6 +221,37 @@ impl SkillPrograms {
             return Err(CallError::new(ErrorKind::NotFound, message).with_hint(hint));
         }
         Ok(None)
+    }
+
+    /// Returns the files of the skill of a program, which the caller was found to see. They are
+    /// listed again if a skill changed or the digest is another one.
+    pub(crate) async fn get_tree(
+        &self,
+        host: &ExtensionHost,
+        provider: &PinnedInstance,
+        context: &CallContext,
+        program: &SkillProgram,
+    ) -> Result<SkillTree, CallError> {
+        // Before the files are listed, so that a change in between is noticed.
+        let stamp = host.state().tools.programs().stamp();
+        let skill = &program.skill_id;
+        {
+            let known = self.trees.lock().unwrap_or_else(PoisonError::into_inner);
+            if stamp.is_some()
+                && known.stamp == stamp
+                && let Some(tree) = known.by_skill.get(skill)
+                && tree.digest == program.tree_digest
+            {
+                return Ok(tree.clone());
+            }
+        }
+        let tree = get_skill_tree(provider, context, Some(skill), host.limits().tool).await?;
+        let mut known = self.trees.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.stamp != stamp {
+            *known = KnownTrees { stamp, by_skill: HashMap::new() };
+        }
+        known.by_skill.insert(skill.clone(), tree.clone());
+        Ok(tree)
     }
 
     /// Returns what a program states about itself, or `None` without a grant of the operator.
