@@ -1,6 +1,7 @@
 //! `cargo xtask bench`: the numbers, as ratios against the floor or a direct call in one run.
 
 mod files;
+mod handlers;
 mod mcp;
 mod sandbox;
 mod table;
@@ -70,6 +71,7 @@ pub(crate) fn cmd_bench(args: &BenchArgs) -> Result<()> {
     searches(&mut rows)?;
     files::measure_file_search(&work, args.runs, &mut rows)?;
     sandbox::measure_isolated_starts(&mut rows)?;
+    handlers::measure_programs(&mut rows)?;
     if let [_, thousand, ten_thousand] = ratios[..] {
         let growth = ten_thousand / thousand;
         rows.push(row(

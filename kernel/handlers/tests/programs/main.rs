@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a failed setup fails its test")]
 
 mod context;
+mod figures;
 mod fixture;
 mod forms;
 mod misbehavior;

@@ -2,9 +2,10 @@
 
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use skillhost_policy::IsolationLevel;
+use skillhost_policy::{IsolationLevel, ResourceLimits};
+use skillhost_sandbox::EndCause;
 
 use crate::fixture::Victims;
 
@@ -75,4 +76,92 @@ fn find_obstacle(victims: &Victims, command: &[String], level: IsolationLevel) -
         return Some(format!("{} is missing", command[0]));
     }
     victims.run(command, victims.policy(), level).err().map(|error| error.to_string())
+}
+
+/// A limit, the script that exceeds it and then notes the time, and how the run has to end.
+struct LimitCase {
+    name: &'static str,
+    script: &'static str,
+    set: fn(&mut ResourceLimits),
+    end: EndCause,
+}
+
+/// Each script writes the time at which it has exceeded its limit, and goes on.
+const LIMIT_CASES: [LimitCase; 5] = [
+    LimitCase {
+        name: "seconds",
+        script: "",
+        set: |limits| limits.seconds = Some(1),
+        end: EndCause::Time,
+    },
+    LimitCase {
+        name: "memoryMib",
+        script: "import os\nread, write = os.pipe()\nfor _ in range(4):\n    if os.fork() == 0:\n        \
+                 kept = b'x' * (24 << 20)\n        os.write(write, b'.')\n        time.sleep(30)\n\
+                 while len(os.read(read, 1)) == 1: note()",
+        set: |limits| limits.memory_mib = 64,
+        end: EndCause::Memory,
+    },
+    LimitCase {
+        name: "tasks",
+        script: "import subprocess\nfor n in range(24):\n    subprocess.Popen(['/bin/sleep', '30'])\n    \
+                 if n == 15: note()",
+        set: |limits| limits.tasks = 16,
+        end: EndCause::Tasks,
+    },
+    LimitCase {
+        name: "diskMib",
+        script: "for n in range(5):\n    open(f'{start}-{n}', 'wb').write(b'x' * (1 << 20))\nnote()",
+        set: |limits| limits.disk_mib = 4,
+        end: EndCause::Disk,
+    },
+    LimitCase {
+        name: "outputKib",
+        script: "note()\nsys.stdout.write('x' * (1 << 17))\nsys.stdout.flush()",
+        set: |limits| limits.output_kib = Some(64),
+        end: EndCause::Output,
+    },
+];
+
+/// Measures the time from the moment at which a limit is exceeded to the end of the run, and prints
+/// a line of JSON for each limit and level.
+#[test]
+#[ignore = "measures, and needs an idle machine"]
+fn limits_act_in_time() {
+    let victims = Victims::create();
+    let mut findings = Vec::new();
+    for LimitCase { name, script, set, end } in LIMIT_CASES {
+        for level in [IsolationLevel::Namespaces, IsolationLevel::Landlock] {
+            let text = format!(
+                "import sys, time\nstart = time.time()\ndef note():\n    \
+                 with open('at.txt', 'w') as file: file.write(str(time.time()))\n{script}\ntime.sleep(30)\n"
+            );
+            let at = victims.path("work/at.txt");
+            let _ = std::fs::remove_file(&at);
+            let command = ["/usr/bin/python3", "-I", "-c", &text].map(str::to_owned);
+            let mut policy = victims.policy();
+            set(&mut policy.limits);
+            let mut figure = serde_json::json!({"level": level, "limit_of": name, "limit_ms": 250});
+            match victims.run(&command, policy, level) {
+                Err(error) => figure["skipped"] = error.to_string().into(),
+                Ok(exit) => {
+                    let ended = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs_f64();
+                    figure["ended_by"] = serde_json::json!(exit.end.ended_by);
+                    // The process may have been ended before it could note the time.
+                    let noted = std::fs::read_to_string(&at).ok();
+                    let noted = noted.and_then(|text| text.parse::<f64>().ok());
+                    let late = match end {
+                        EndCause::Time => exit.end.ms as f64 - 1000.0,
+                        _ => noted.map_or(0.0, |noted| (ended - noted) * 1000.0),
+                    };
+                    figure["late_ms"] = late.into();
+                    if late > 250.0 || exit.end.ended_by != Some(end) {
+                        findings.push(figure.to_string());
+                    }
+                }
+            }
+            eprintln!("{figure}");
+        }
+    }
+    assert!(findings.is_empty(), "{}", findings.join("\n"));
 }

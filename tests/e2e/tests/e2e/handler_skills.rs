@@ -1,6 +1,7 @@
 //! Tests of the programs of skills: found, shown, listed and called.
 
 mod calls;
+mod figures;
 mod sdk_document;
 
 use std::fs;
