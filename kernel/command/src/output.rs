@@ -11,6 +11,9 @@ use skillhost_sandbox::{EndCause, ProcessExit, SandboxedExit};
 use crate::MAX_STDOUT;
 use crate::proposal::propose_settings;
 
+/// The signal of a file that is too large.
+const SIGXFSZ: i32 = 25;
+
 /// The bytes of the start and of the end of standard output that are kept.
 const HEAD: usize = 12 << 10;
 const TAIL: usize = 24 << 10;
@@ -94,6 +97,9 @@ pub(crate) fn format_contained(
     }
     let time = Duration::from_millis(end.ms);
     let how = match end.ended_by {
+        Some(EndCause::Disk) if end.signal == Some(SIGXFSZ) => {
+            format!("ended by the limit of {} MiB for a file (`fileMib`)", policy.limits.file_mib)
+        }
         Some(cause) => describe_limit(cause, policy),
         None => describe_exit(end.exit_code, end.signal),
     };

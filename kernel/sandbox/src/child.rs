@@ -248,6 +248,9 @@ fn describe_status(status: ExitStatus) -> String {
     describe_code(status.code(), status.signal())
 }
 
+/// The signal of a file that is too large.
+const SIGXFSZ: i32 = 25;
+
 /// Describes the end of a run as a predicate without a subject.
 fn describe_end(end: &RunEnd) -> String {
     let limits = match end.ended_by {
@@ -255,7 +258,8 @@ fn describe_end(end: &RunEnd) -> String {
         Some(EndCause::Time) => "its limit of time (`seconds`)",
         Some(EndCause::Memory) => "its limit of memory (`memoryMib`)",
         Some(EndCause::Tasks) => "its limit of processes and threads (`tasks`)",
-        Some(EndCause::Disk) => "a limit of disk usage (`diskMib`, `files` or `fileMib`)",
+        Some(EndCause::Disk) if end.signal == Some(SIGXFSZ) => "its limit of a file (`fileMib`)",
+        Some(EndCause::Disk) => "a limit of disk usage (`diskMib` or `files`)",
         Some(EndCause::Output) => "its limit of output (`outputKib`)",
     };
     format!("was ended because it exceeded {limits} in `sandbox: {{limits: …}}`")

@@ -32,6 +32,9 @@ pub(crate) fn run_hints(facts: &HintFacts<'_>) -> Vec<String> {
         Some(EndCause::Time) => hints.push(more("seconds", limits.seconds.unwrap_or_default())),
         Some(EndCause::Memory) => hints.push(more("memoryMib", limits.memory_mib)),
         Some(EndCause::Tasks) => hints.push(more("tasks", limits.tasks)),
+        Some(EndCause::Disk) if result.signal == Some(SIGXFSZ) => {
+            hints.push(more("fileMib", limits.file_mib));
+        }
         Some(EndCause::Disk) => {
             hints.push(more("diskMib", limits.disk_mib));
             hints.push(more("files", limits.files));

@@ -14,7 +14,7 @@ use tokio::task::spawn_blocking;
 
 use crate::plan::ScriptPlan;
 use crate::run_hints::{HintFacts, run_hints};
-use crate::script_result::ScriptResult;
+use crate::script_result::{ScriptResult, printable_line};
 use crate::work_directory::{ChangedFile, WorkSnapshot};
 
 /// The bytes of a stream in a result: its start and its end.
@@ -61,6 +61,8 @@ impl ScriptPlan {
         let exit = self.launcher.run_with_input(spec, input).await.map_err(to_call_error)?;
         let time = start.elapsed();
         let after = read_snapshot(&root).await?;
+        let unreadable: Vec<_> =
+            after.unreadable().iter().map(|path| printable_line(path)).collect();
         let (changes, compared) = {
             let root = root.clone();
             let compared = before.is_complete() && after.is_complete();
@@ -72,6 +74,12 @@ impl ScriptPlan {
             run_hints(&HintFacts { result: &result, limits: &limits, skill: &self.settings_id });
         if !compared {
             result.hints.push("the work directory has too many files to compare all".to_owned());
+        }
+        if !unreadable.is_empty() {
+            let names = unreadable.join(", ");
+            result
+                .hints
+                .push(format!("these directories cannot be read for the list of files: {names}"));
         }
         Ok(result)
     }

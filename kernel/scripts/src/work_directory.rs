@@ -21,6 +21,9 @@ const MAX_DEPTH: usize = 32;
 /// The limit of files in a result; further ones are counted.
 const MAX_LISTED: usize = 200;
 
+/// The limit of unreadable directories that are named.
+const MAX_UNREADABLE: usize = 20;
+
 /// The limit of bytes that are hashed for one result.
 const MAX_HASHED: u64 = 1 << 30;
 
@@ -52,6 +55,8 @@ pub struct ChangedFile {
 #[derive(Debug, Default)]
 pub(crate) struct WorkSnapshot {
     files: BTreeMap<String, FileStamp>,
+    /// The directories that cannot be read.
+    unreadable: Vec<String>,
     complete: bool,
 }
 
@@ -124,24 +129,32 @@ impl WorkSnapshot {
     pub(crate) fn read(root: &Path) -> io::Result<Self> {
         let mut snapshot = Self { complete: true, ..Self::default() };
         let dir = jail::open_root(root)?;
-        snapshot.enter(&dir, "", 0)?;
+        snapshot.enter(&dir, "", 0);
         Ok(snapshot)
     }
 
-    fn enter(&mut self, dir: &Dir, prefix: &str, depth: usize) -> io::Result<()> {
-        for entry in dir.entries()? {
-            let entry = entry?;
+    fn enter(&mut self, dir: &Dir, prefix: &str, depth: usize) {
+        let Ok(entries) = dir.entries() else {
+            self.add_unreadable(prefix);
+            return;
+        };
+        for entry in entries {
             if self.files.len() >= MAX_ENTRIES || depth > MAX_DEPTH {
                 self.complete = false;
-                return Ok(());
+                return;
             }
+            let Ok(entry) = entry else {
+                self.add_unreadable(prefix);
+                return;
+            };
             // A name that is not UTF-8 cannot be in a result.
             let Ok(name) = entry.file_name().into_string() else { continue };
             let path = format!("{prefix}{name}");
             let Ok(metadata) = entry.metadata() else { continue };
             if metadata.is_dir() {
-                if let Ok(below) = dir.open_dir_nofollow(&name) {
-                    self.enter(&below, &format!("{path}/"), depth + 1)?;
+                match dir.open_dir_nofollow(&name) {
+                    Ok(below) => self.enter(&below, &format!("{path}/"), depth + 1),
+                    Err(_) => self.add_unreadable(&path),
                 }
             } else if metadata.is_file() {
                 let modified = metadata.modified().ok().map(cap_std::time::SystemTime::into_std);
@@ -150,7 +163,18 @@ impl WorkSnapshot {
                 self.files.insert(path, stamp);
             }
         }
-        Ok(())
+    }
+
+    fn add_unreadable(&mut self, path: &str) {
+        match self.unreadable.len() < MAX_UNREADABLE {
+            true => self.unreadable.push(format!("{}/", path.trim_end_matches('/'))),
+            false => self.complete = false,
+        }
+    }
+
+    /// Returns the directories that cannot be read, relative to the work directory.
+    pub(crate) fn unreadable(&self) -> &[String] {
+        &self.unreadable
     }
 
     /// Returns the files that are new or changed since `before`, and the number of further ones.
@@ -243,5 +267,26 @@ mod tests {
         };
         assert_eq!(files, [changed("changed", 2, b"22"), changed("sub/new", 0, b"")]);
         assert_eq!((more, after.is_complete()), (0, true));
+    }
+
+    #[test]
+    fn unreadable_directory_is_named() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let dir = tempfile::tempdir().unwrap();
+        let closed = dir.path().join("a/closed");
+        fs::create_dir_all(&closed).unwrap();
+        fs::write(dir.path().join("file"), "").unwrap();
+        fs::set_permissions(&closed, fs::Permissions::from_mode(0o311)).unwrap();
+        let snapshot = WorkSnapshot::read(dir.path()).unwrap();
+        assert_eq!(snapshot.files.len(), 1);
+        // Root can read everything.
+        if fs::read_dir(&closed).is_err() {
+            assert_eq!(snapshot.unreadable(), ["a/closed/"]);
+        }
+        let mut snapshot = WorkSnapshot { complete: true, ..WorkSnapshot::default() };
+        for number in 0..=MAX_UNREADABLE {
+            snapshot.add_unreadable(&format!("{number}"));
+        }
+        assert_eq!((snapshot.unreadable().len(), snapshot.is_complete()), (MAX_UNREADABLE, false));
     }
 }

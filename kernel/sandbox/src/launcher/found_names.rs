@@ -6,11 +6,13 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{OFlags, fstat};
+use rustix::fs::{FileType, OFlags, fstat};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::git_directory::{PROTECTED_GIT_NAMES, is_git_directory};
-use super::open_directory::{FileIdentity, MAX_DEPTH, OpenDirectory, PinnedEntry};
+use super::open_directory::{
+    FileIdentity, MAX_DEPTH, OpenDirectory, PinnedEntry, is_of_other_user,
+};
 
 /// Names that are protected in every directory.
 const PROTECTED_NAMES: [&str; 18] = [
@@ -124,8 +126,12 @@ impl FoundNames {
                         found.enter(below, path, Some(above.directory.identity), roots, before)
                     }
                     Err(_) => {
-                        // Otherwise it was removed in the meantime.
-                        if let Ok(meta) = above.directory.stat(&name) {
+                        // It may have been removed in the meantime, and a run cannot create a
+                        // directory of another user.
+                        if let Ok(meta) = above.directory.stat(&name)
+                            && FileType::from_raw_mode(meta.st_mode) == FileType::Directory
+                            && !is_of_other_user(&meta)
+                        {
                             found.unknown.insert(path, FileIdentity::of(&meta));
                         }
                         None

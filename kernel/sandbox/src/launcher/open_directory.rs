@@ -42,6 +42,7 @@ pub(super) struct OpenDirectory {
 }
 
 /// An entry of a directory.
+#[derive(Debug)]
 pub(super) struct DirectoryEntry {
     pub(super) name: CString,
     pub(super) is_directory: bool,
@@ -292,6 +293,11 @@ impl PinnedEntry {
             changed => Ok(changed?),
         }
     }
+}
+
+/// Tests whether a file belongs to a user as whom neither this program nor a run of it creates files.
+pub(super) fn is_of_other_user(meta: &Stat) -> bool {
+    !geteuid().is_root() && meta.st_uid != geteuid().as_raw()
 }
 
 /// Removes a file, a link or an empty directory.

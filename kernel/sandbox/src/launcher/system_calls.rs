@@ -122,13 +122,16 @@ const SHARED_CALLS: &[i64] = &[
 /// Calls on a process, and the argument that must be 0 for the caller itself.
 const OWN_PROCESS_CALLS: &[(i64, u8)] = &[
     (SYS_prlimit64, 0),
-    (SYS_setpriority, 1),
     (SYS_sched_setaffinity, 0),
     (SYS_sched_setscheduler, 0),
     (SYS_sched_setparam, 0),
     (SYS_sched_setattr, 0),
-    (SYS_ioprio_set, 1),
 ];
+
+/// Calls on processes, and the first argument for a single process; the second one must be 0 for
+/// the caller itself. Other first arguments mean a group, or all processes of the user.
+const PRIORITY_CALLS: &[(i64, u64)] =
+    &[(SYS_setpriority, PRIO_PROCESS as u64), (SYS_ioprio_set, 1)];
 
 /// Calls on metadata, which Landlock does not consider. They report success without an effect: a
 /// copy must not fail because it cannot retain a time.
@@ -197,7 +200,13 @@ impl CallFilters {
     ) -> Result<Self, SetupError> {
         let mut denied = calls(DENIED_CALLS);
         denied.append(&mut calls(DENIED_OLD_CALLS));
-        denied.insert(SYS_clone, NAMESPACE_FLAGS.map(|bit| rule([has_bits(0, bit, bit)])).into());
+        let mut clones = NAMESPACE_FLAGS.map(|bit| rule([has_bits(0, bit, bit)])).to_vec();
+        // A thread with descriptors of its own would have files that are not counted.
+        let (thread, files) = (CLONE_THREAD as u64, CLONE_FILES as u64);
+        clones.push(rule([has_bits(0, thread | files, thread)]));
+        denied.insert(SYS_clone, clones);
+        let unshare = u64::from(CLOSE_RANGE_UNSHARE);
+        denied.insert(SYS_close_range, vec![rule([has_bits(2, unshare, unshare)])]);
         let other_personality = [is_not(0, 0), is_not(0, 0xffff_ffff)];
         denied.insert(SYS_personality, vec![rule(other_personality)]);
         // A datagram socket of a pair can send to any address.
@@ -233,6 +242,9 @@ impl CallFilters {
             denied.append(&mut calls(SHARED_CALLS));
             for (call, argument) in OWN_PROCESS_CALLS {
                 denied.insert(*call, vec![rule([is_not(*argument, 0)])]);
+            }
+            for (call, process) in PRIORITY_CALLS {
+                denied.insert(*call, vec![rule([is_not(0, *process)]), rule([is_not(1, 0)])]);
             }
             denied.insert(SYS_fcntl, OWNER_COMMANDS.map(|command| rule([is(1, command)])).into());
             denied.insert(SYS_prctl, vec![rule([is(0, PR_SET_DUMPABLE as u64)])]);

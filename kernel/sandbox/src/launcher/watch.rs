@@ -1,9 +1,12 @@
 //! The limits of a running program, and its end.
 
+use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::statvfs;
 use rustix::process::{
     PidfdFlags, Signal, WaitOptions, WaitStatus, kill_process, kill_process_group, pidfd_open,
     waitpid,
@@ -44,6 +47,8 @@ pub(super) struct RunWatch<'a> {
     is_disk_filling: bool,
     /// The memory of the machine at the start, in bytes.
     available: u64,
+    /// The free space of the writable directories at the start, in bytes.
+    free_space: u64,
     page: u64,
     peak: u64,
     /// The tasks and the resident bytes at the last check.
@@ -61,6 +66,7 @@ impl<'a> RunWatch<'a> {
             disk: DiskUsage::measure(&request.policy.filesystem.allow_write),
             is_disk_filling: false,
             available: available_memory(),
+            free_space: free_space(&request.policy.filesystem.allow_write),
             page: rustix::param::page_size() as u64,
             peak: 0,
             measured: (0, 0),
@@ -212,7 +218,16 @@ impl<'a> RunWatch<'a> {
         let step = if self.is_disk_filling { LONG_DISK_STEP } else { DISK_STEP };
         let grown = self.disk.advance(step);
         self.is_disk_filling = grown.bytes > disk / 8 || grown.files > self.limits.files / 8;
-        if grown.bytes + held.unlinked_bytes > disk || grown.files > self.limits.files {
+        if grown.bytes + held.unlinked_bytes > disk
+            || grown.files > self.limits.files
+            || grown.unmeasured > 0
+        {
+            return Some(EndCause::Disk);
+        }
+        // Each may be as large as a file can be. Other programs use space as well, so a run is
+        // ended only if it could be the cause.
+        let possible = held.unmeasured_files.saturating_mul(self.limits.file_mib << 20);
+        if possible > disk && free_space(self.disk.roots()).saturating_add(disk) < self.free_space {
             return Some(EndCause::Disk);
         }
         // The kernel's memory for sockets and pipes is counted nowhere. Other programs use memory
@@ -236,6 +251,17 @@ impl<'a> RunWatch<'a> {
             _ => None,
         }
     }
+}
+
+/// Returns the free space of the file systems of directories, in bytes.
+fn free_space(directories: &[PathBuf]) -> u64 {
+    let mut systems = BTreeMap::new();
+    for path in directories {
+        if let Ok(found) = statvfs(path) {
+            systems.insert(found.f_fsid, found.f_bfree.saturating_mul(found.f_frsize));
+        }
+    }
+    systems.values().sum()
 }
 
 /// Returns the time until the next check, given the time that the last one took.

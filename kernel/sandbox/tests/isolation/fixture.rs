@@ -134,8 +134,13 @@ impl Victims {
         if fs::read_to_string(self.path("skill/SKILL.md")).is_ok_and(|text| text != "# s") {
             effects.push("skill changed");
         }
-        if self.path("work/.git/hooks/pre-commit").exists() || self.path("work/b/config").exists() {
+        let planted = ["work/.git/hooks/pre-commit", "work/b/config", "work/c/.git/config"];
+        if planted.iter().any(|path| self.path(path).exists()) {
             effects.push("planted for git");
+        }
+        let planted = ["work/f/.git", "work/l/.git", "work/c/.mcp.json"];
+        if planted.iter().any(|path| self.path(path).symlink_metadata().is_ok()) {
+            effects.push("planted for programs");
         }
         let mut bytes = [0; 9];
         if self.udp.recv(&mut bytes).is_ok() || self.datagrams.recv(&mut bytes).is_ok() {

@@ -32,6 +32,8 @@ struct HostileScript {
     ended_by: Option<EndCause>,
     /// The time limit, if it is not the usual one.
     seconds: Option<u64>,
+    /// The limit of the writable directories in MiB, if it is not the usual one.
+    disk_mib: Option<u64>,
     /// The hosts that the policy allows; a level without networks refuses them.
     #[serde(default)]
     hosts: Vec<DomainPattern>,
@@ -58,7 +60,8 @@ impl HostileScript {
         let mut policy = victims.policy();
         // A busy machine needs longer than the script has for as many files as by default.
         let limits = short_limits(self.seconds.unwrap_or(SECONDS));
-        policy.limits = ResourceLimits { files: 2_000, ..limits };
+        let disk_mib = self.disk_mib.unwrap_or(limits.disk_mib);
+        policy.limits = ResourceLimits { files: 2_000, disk_mib, ..limits };
         policy.network.allowed_domains.clone_from(&self.hosts);
         if let Some(path) = &self.writable {
             policy.filesystem.allow_write = vec![victims.fill(path).into()];

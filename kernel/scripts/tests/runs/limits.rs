@@ -57,6 +57,20 @@ async fn large_file_requires_proposed_policy() {
     assert!(result.files[0].sha256.is_some());
 }
 
+/// The system ends the program itself, unlike for the limits of all files together.
+#[tokio::test]
+async fn signal_of_large_file_names_its_limit_only() {
+    if !can_isolate() || !has_program("bash") {
+        return;
+    }
+    let mut skill = SkillFixture::new(&[("a.sh", "exec head -c 3000000 /dev/zero >big\n")]);
+    skill.set_policy(r#"{"limits": {"fileMib": 2}}"#);
+    let result = skill.run("a.sh", &[]).await;
+    assert_eq!((result.ended_by, result.signal), (Some(EndCause::Disk), Some(25)));
+    let [hint] = &result.hints[..] else { panic!("{:?}", result.hints) };
+    assert!(hint.contains("fileMib") && !hint.contains("diskMib"), "{hint}");
+}
+
 #[tokio::test]
 async fn network_failure_names_setting() {
     if !can_isolate() || !has_program("python3") {
