@@ -229,8 +229,8 @@ impl SandboxedChild {
     }
 }
 
-/// Copies a file to the standard input of a program until one of both ends. On a thread that nothing
-/// waits for, because the read of an idle pipe cannot be cancelled.
+/// Copies a file to the standard input of a program until one of both ends. On a detached thread,
+/// because the read of an idle pipe cannot be cancelled.
 fn copy_input(mut input: File, stdin: ChildStdin) -> io::Result<()> {
     let pipe = stdin.into_owned_fd()?;
     rustix::io::ioctl_fionbio(&pipe, false)?;
