@@ -85,7 +85,6 @@ async fn first_calls_stay_fast() {
         let start = Instant::now();
         let report = skill.call_in(thread, "answer.mjs", r#"{"n": 1}"#, LONG).await.unwrap();
         let isolatedly = start.elapsed();
-        skill.supervisor.end_thread(&format!("t{number}"));
         level = report.isolation.level.to_string();
         // The first pair fills the caches.
         if number > 0 {
