@@ -44,6 +44,7 @@ use crate::sys;
 use access_rules::MIN_LANDLOCK;
 use attempt::{StartedProgram, choose_user, start_program};
 use cgroup::ControlGroup;
+use denied_paths::prepare_denied_paths;
 use error::{SetupError, StepContext as _};
 use host_sockets::find_host_sockets;
 use policy_paths::prepare_paths;
@@ -80,7 +81,9 @@ fn serve(host: &mut ControlSocket) -> Result<Option<LauncherMessage>, SandboxRef
     let Some(received) = received else { return Ok(None) };
     let (mut request, channel) = (received.content, received.descriptors.into_iter().next());
     check_request(&request, channel.as_ref()).map_err(to_refusal)?;
-    prepare_paths(&mut request).map_err(to_refusal)?;
+    prepare_paths(&mut request)
+        .and_then(|()| prepare_denied_paths(&mut request))
+        .map_err(to_refusal)?;
     let mut names = ProtectedNames::find(&request);
     request.protected = names.existing().cloned().collect();
     request.sockets = find_host_sockets(&request);

@@ -7,12 +7,41 @@ use skillhost_policy::{FilesystemPolicy, SECRET_NAMES};
 
 use super::error::SetupError;
 use super::policy_paths::{path_error, system_paths};
+use crate::protocol::LaunchRequest;
+
+/// Completes the denied paths of a request, and checks that its program can start.
+///
+/// # Errors
+/// A denied path is a link that a run could replace, the root directory, or hides the start directory.
+pub(super) fn prepare_denied_paths(request: &mut LaunchRequest) -> Result<(), SetupError> {
+    let files = &mut request.policy.filesystem;
+    let allowed: Vec<PathBuf> =
+        files.allow_read.iter().chain(&files.allow_write).cloned().collect();
+    complete_denied_paths(files, &allowed)?;
+    for denied in &files.deny_read {
+        if denied.parent().is_none() {
+            return Err(path_error(
+                denied,
+                "`denyRead` has it, and no program runs without `/usr`",
+            ));
+        }
+        let within = allowed.iter().filter(|path| request.cwd.starts_with(path));
+        if request.cwd.starts_with(denied)
+            && !within.clone().any(|path| path != denied && path.starts_with(denied))
+        {
+            let reason =
+                format!("the program starts in it, and `denyRead` has {}", denied.display());
+            return Err(path_error(&request.cwd, &reason));
+        }
+    }
+    Ok(())
+}
 
 /// Denies the secrets directly in the allowed directories, and for each denied path what it leads to.
 ///
 /// # Errors
 /// A denied path is a link that a run could replace, or leads to the root directory.
-pub(super) fn complete_denied_paths(
+fn complete_denied_paths(
     files: &mut FilesystemPolicy,
     allowed: &[PathBuf],
 ) -> Result<(), SetupError> {

@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, openat, openat2};
 use rustix::io::Errno;
 
-use super::denied_paths::complete_denied_paths;
 use super::error::SetupError;
 use crate::isolation::RefusalKind;
 use crate::protocol::LaunchRequest;
@@ -103,23 +102,6 @@ pub(super) fn prepare_paths(request: &mut LaunchRequest) -> Result<(), SetupErro
     for path in files.deny_read.iter().chain(&files.deny_write) {
         if !path.is_absolute() {
             return Err(path_error(path, "it is not absolute"));
-        }
-    }
-    complete_denied_paths(files, &allowed)?;
-    for denied in &files.deny_read {
-        if denied.parent().is_none() {
-            return Err(path_error(
-                denied,
-                "`denyRead` has it, and no program runs without `/usr`",
-            ));
-        }
-        let within = allowed.iter().filter(|path| request.cwd.starts_with(path));
-        if request.cwd.starts_with(denied)
-            && !within.clone().any(|path| path != denied && path.starts_with(denied))
-        {
-            let reason =
-                format!("the program starts in it, and `denyRead` has {}", denied.display());
-            return Err(path_error(&request.cwd, &reason));
         }
     }
     Ok(())

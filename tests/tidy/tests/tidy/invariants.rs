@@ -192,8 +192,6 @@ fn children_are_started_in_one_place() {
         &[
             "kernel/sandbox/src/launch.rs",
             "kernel/sandbox/src/launcher/setup.rs",
-            // The operator's version manager, which tells the program of a placeholder.
-            "kernel/sandbox/src/program_files.rs",
             "kernel/sandbox/src/sandboxed_child.rs",
             // The editor and the pager of the person at the terminal, the program of an MCP client
             // whose command line that person has seen, and the kernel itself.
@@ -309,6 +307,8 @@ fn runtimes_are_built_in_few_places() {
             "kernel/cli/src/commands/run.rs",
             // Asks an interpreter for its directories, on a thread that may block.
             "kernel/scripts/src/interpreter_query.rs",
+            // Asks the operator's version manager for the program of a placeholder.
+            "kernel/sandbox/src/program_files.rs",
         ],
     );
     assert_exact(
@@ -319,6 +319,7 @@ fn runtimes_are_built_in_few_places() {
             "kernel/terminal/src/context.rs",
             "kernel/cli/src/commands/run.rs",
             "kernel/scripts/src/interpreter_query.rs",
+            "kernel/sandbox/src/program_files.rs",
         ],
     );
 }
