@@ -26,7 +26,7 @@ pub(super) fn is_git_directory(path: &Path, names: &BTreeSet<OsString>) -> bool 
         || (has("HEAD") && (has("objects") || has("commondir")))
 }
 
-/// Tests whether a protected name of a new repository has nothing that git would execute or follow.
+/// Tests whether a protected name of a new repository is without what git would execute or follow.
 pub(super) fn is_harmless(path: &Path) -> bool {
     match path.file_name().and_then(|name| name.to_str()) {
         Some("hooks") => has_samples_only(path),

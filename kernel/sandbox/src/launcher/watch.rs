@@ -30,7 +30,7 @@ const CHECK_SHARE: u32 = 4;
 /// The longest interval of checks, however slow they are.
 const MAX_CHECK_INTERVAL: Duration = Duration::from_millis(80);
 
-/// The longest interval of checks of a run without a time limit in which nothing has changed. Limits
+/// The longest interval of checks of an unchanged run without a time limit. Limits
 /// still take effect within 250 ms.
 const QUIET_CHECK_INTERVAL: Duration = Duration::from_millis(160);
 
