@@ -9,6 +9,9 @@ use skillhost_payload::{CallError, ToolSpec};
 pub struct OwnedTool {
     /// The extension.
     pub extension: ExtensionId,
+    /// The skill whose program the tool runs. It is listed while the operator's approval covers it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub skill: Option<String>,
     /// The description of the tool.
     #[serde(flatten)]
     pub spec: ToolSpec,

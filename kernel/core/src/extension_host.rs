@@ -273,7 +273,7 @@ impl ExtensionHost {
                                     ..spec
                                 };
                                 sanitize_tool(&mut spec);
-                                Some(OwnedTool { extension: id.clone(), spec })
+                                Some(OwnedTool { extension: id.clone(), skill: None, spec })
                             },
                         ),
                     ),
@@ -287,7 +287,7 @@ impl ExtensionHost {
                 let mut spec = ToolSpec::clone(&entry.spec);
                 // An agent's tool is described by its manifest, which another agent may have written.
                 sanitize_tool(&mut spec);
-                OwnedTool { extension: entry.owner.clone(), spec }
+                OwnedTool { extension: entry.owner.clone(), skill: None, spec }
             }));
             // A tool of an extension precedes a program of its name.
             let programs = match self.program_source.get() {

@@ -126,7 +126,9 @@ impl ProgramToolSource for SkillProgramSource {
             match described {
                 Ok(Some(metadata)) => {
                     let extension = provider.manifest.id.clone();
-                    listed.push(OwnedTool { extension, spec: override_spec(program, metadata) });
+                    let skill = program.entry.as_ref().map(|_| program.skill_id.clone());
+                    let spec = override_spec(program, metadata);
+                    listed.push(OwnedTool { extension, skill, spec });
                 }
                 Ok(None) => {}
                 Err(error) => {

@@ -4,8 +4,8 @@
 mod tests;
 
 use serde_json::Value;
-use skillhost_control::{ControlRequest, ToolListing};
-use skillhost_home::suggest_similar;
+use skillhost_control::{ControlRequest, OwnedTool, ToolListing};
+use skillhost_home::{KERNEL_OWNER, suggest_similar};
 use skillhost_payload::{
     ApprovalPolicy, CallContext, CallOrigin, OperatorCommand, ToolOutput, ToolSpec,
 };
@@ -16,6 +16,9 @@ use skillhost_terminal::{
 
 use crate::cli::ToolCommand;
 use crate::kernel_session::request_from_kernel;
+
+/// The tool that runs scripts of skills.
+const RUN_SCRIPT: &str = "skills.run_script";
 
 pub(super) fn cmd_tool(session: &CliContext, command: &ToolCommand) -> CommandResult {
     match command {
@@ -71,8 +74,7 @@ fn show_tool(session: &CliContext, given: &str) -> CommandResult {
         output.print_json(tool)?;
         return Ok(exit::OK);
     }
-    let ToolSpec { description, input_schema, read_only, destructive, needs_approval, .. } =
-        &tool.spec;
+    let ToolSpec { description, input_schema, read_only, destructive, .. } = &tool.spec;
     output.print_line(format!(
         "{BOLD}{}{BOLD:#}  {DIM}{}{DIM:#}",
         display_safe(&name),
@@ -85,13 +87,8 @@ fn show_tool(session: &CliContext, given: &str) -> CommandResult {
         (false, true) => "may delete or overwrite data",
         (false, false) => "may change data",
     };
-    let approval = match needs_approval {
-        ApprovalPolicy::Never => "not required",
-        ApprovalPolicy::UnlessGranted => "required unless an active skill allows the tool",
-        ApprovalPolicy::Always => "required for each call",
-    };
     output.print_line(format!("effect    {effect}"))?;
-    output.print_line(format!("approval  {approval}"))?;
+    output.print_line(format!("approval  {}", describe_approval(tool)))?;
     output.print_line("")?;
     let rows = parameter_rows(input_schema);
     if rows.is_empty() {
@@ -106,6 +103,25 @@ fn show_tool(session: &CliContext, given: &str) -> CommandResult {
         output.print_table(&columns, &rows)?;
     }
     Ok(exit::OK)
+}
+
+/// Describes what a call of an agent requires.
+fn describe_approval(tool: &OwnedTool) -> String {
+    let is_kernel = tool.extension.as_str() == KERNEL_OWNER;
+    match tool.spec.needs_approval {
+        ApprovalPolicy::Never => "not required".to_owned(),
+        ApprovalPolicy::Always => "required for each call".to_owned(),
+        // `allowed-tools` of a skill does not approve code of skills.
+        ApprovalPolicy::UnlessGranted if tool.skill.is_some() => {
+            "approved for these files".to_owned()
+        }
+        ApprovalPolicy::UnlessGranted if is_kernel && tool.spec.name == RUN_SCRIPT => {
+            format!("required: `{}`", OperatorCommand::ApproveScripts { id: "ID" })
+        }
+        ApprovalPolicy::UnlessGranted => {
+            "required unless an active skill allows the tool".to_owned()
+        }
+    }
 }
 
 /// Returns a row for each parameter, in the order of the schema.

@@ -1,6 +1,7 @@
-//! Tests of the description of parameters.
+//! Tests of the descriptions of parameters and approvals.
 
 use serde_json::json;
+use skillhost_payload::ToolAudience;
 
 use super::*;
 
@@ -33,4 +34,39 @@ fn parameters_are_described() {
     found.sort();
     assert_eq!(found, expected);
     assert!(parameter_rows(&Value::Null).is_empty());
+}
+
+#[test]
+fn approval_of_code_of_skills_is_described() {
+    let tool = |extension: &str, name: &str, skill: Option<&str>, needs_approval| OwnedTool {
+        extension: extension.parse().unwrap(),
+        skill: skill.map(str::to_owned),
+        spec: ToolSpec {
+            name: name.to_owned(),
+            description: "Does something.".to_owned(),
+            input_schema: json!({}),
+            output_schema: None,
+            read_only: false,
+            destructive: false,
+            needs_approval,
+            audience: ToolAudience::Agent,
+            changes_skills: false,
+        },
+    };
+    let granted = ApprovalPolicy::UnlessGranted;
+    for (tool, text) in [
+        (tool("skill_registry", "quotes", Some("quotes"), granted), "approved for these files"),
+        (
+            tool("kernel", "skills.run_script", None, granted),
+            "required: `skillhost skill approve-scripts ID`",
+        ),
+        (
+            tool("web", "skills.run_script", None, granted),
+            "required unless an active skill allows the tool",
+        ),
+        (tool("web", "web_fetch", None, ApprovalPolicy::Always), "required for each call"),
+        (tool("skill_registry", "guide", None, ApprovalPolicy::Never), "not required"),
+    ] {
+        assert_eq!(describe_approval(&tool), text);
+    }
 }
