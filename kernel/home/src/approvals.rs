@@ -28,7 +28,7 @@ pub use record::{
     Approver,
 };
 pub use record::{changed_files, changed_tools};
-pub use script_grant::{GrantStatus, GrantedPolicy, PolicyChange, ScriptGrant, ScriptGrants};
+pub use script_grant::{GrantStatus, ScriptGrant, ScriptGrants};
 
 /// The approvals of a home, oldest first.
 #[derive(Debug, Clone, Default)]

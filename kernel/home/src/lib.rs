@@ -28,9 +28,9 @@ mod trust;
 pub use admission::approval_hint;
 pub use approvals::{
     AgentFacts, ApprovalAction, ApprovalDetails, ApprovalKind, ApprovalRecord, ApprovalSurface,
-    Approvals, ApprovalsError, ApprovedFile, Approver, GrantStatus, GrantedPolicy, MANIFEST,
-    PolicyChange, ScriptGrant, ScriptGrants, approval_details, changed_files, changed_tools,
-    pin_digest, read_extension_files, retire_installed_record,
+    Approvals, ApprovalsError, ApprovedFile, Approver, GrantStatus, MANIFEST, ScriptGrant,
+    ScriptGrants, approval_details, changed_files, changed_tools, pin_digest, read_extension_files,
+    retire_installed_record,
 };
 pub use data_dir::secure_data_dir;
 pub use discovered::DiscoveredManifest;

@@ -11,6 +11,7 @@ mod checked_list;
 mod composition;
 mod domain;
 mod error;
+mod granted_policy;
 mod granting;
 mod isolation;
 mod layer;
@@ -26,6 +27,7 @@ pub use address::is_public_address;
 pub use composition::{ComposedPolicy, PolicyPermission, PolicySource, SECRET_NAMES, SecretPath};
 pub use domain::{DomainPattern, InvalidDomain};
 pub use error::PolicyError;
+pub use granted_policy::{GrantedPolicy, PolicyChange};
 pub use isolation::{Guarantee, IsolationLevel, IsolationRequirement};
 pub use layer::{
     FilesystemLayer, LimitLayer, NetworkLayer, ParsedLayer, PolicyLayer, parse_policy_json,

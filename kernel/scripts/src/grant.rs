@@ -1,7 +1,8 @@
 //! The check of grants, for scripts and for handler programs.
 
-use skillhost_home::{ApprovalsError, GrantStatus, Home, PolicyChange, ScriptGrants};
+use skillhost_home::{ApprovalsError, GrantStatus, Home, ScriptGrants};
 use skillhost_payload::{CallError, ErrorKind};
+use skillhost_policy::PolicyChange;
 
 use crate::plan::ScriptPlan;
 use crate::script_result::printable_line;

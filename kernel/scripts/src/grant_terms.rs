@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize as _;
 use skillhost_files::RunDirectory;
-use skillhost_home::{Approver, GrantedPolicy, ScriptGrant};
+use skillhost_home::{Approver, ScriptGrant};
 use skillhost_payload::{CallError, ErrorKind, SkillTree};
 use skillhost_policy::{
-    ComposedPolicy, OperatorPolicy, PolicyLayer, PolicyRequest, PolicySource, PolicyUse,
-    RequestedLayer,
+    ComposedPolicy, GrantedPolicy, OperatorPolicy, PolicyLayer, PolicyRequest, PolicySource,
+    PolicyUse, RequestedLayer,
 };
 use skillhost_sandbox::{IsolationReport, SandboxLauncher};
 

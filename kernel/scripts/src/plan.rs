@@ -10,9 +10,8 @@ use std::path::{Path, PathBuf};
 
 use skillhost_files::RunDirectory;
 use skillhost_files::jail::RelPath;
-use skillhost_home::GrantedPolicy;
 use skillhost_payload::{CallError, ErrorKind, SkillTree, SkillTreeFile};
-use skillhost_policy::{ComposedPolicy, OperatorPolicy, PolicyLayer, PolicyUse};
+use skillhost_policy::{ComposedPolicy, GrantedPolicy, OperatorPolicy, PolicyLayer, PolicyUse};
 use skillhost_sandbox::{IsolationReport, LaunchSpec, SandboxLauncher};
 
 use crate::environment::{RunDirectories, check_variables, script_environment};

@@ -9,7 +9,8 @@ use skillhost_scripts::{GrantTerms, has_code};
 use skillhost_terminal::{CliContext, CliError, CommandResult, display_safe, exit};
 
 use super::consent::{ApprovalFlags, short_digest};
-use super::run_script::{operator_policy, read_tree, refusal};
+use super::operator_policy::{operator_policy, refusal};
+use super::run_script::read_tree;
 use crate::arguments::{ApproveScriptsArgs, SkillRoots};
 
 pub(super) fn cmd_skill_approve_scripts(

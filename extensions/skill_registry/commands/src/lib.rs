@@ -23,6 +23,7 @@ mod lint;
 mod loadable_skills;
 mod lsp;
 mod new;
+mod operator_policy;
 mod page;
 mod policy_run;
 mod programs;

@@ -11,9 +11,9 @@ use serde_json::json;
 use skill_catalog::Audience;
 use skill_service::skill_tree;
 use skillhost_files::{LinkPolicy, read_limited};
-use skillhost_home::{Home, load_operator_policy, operator_policy_without_home};
+use skillhost_home::Home;
 use skillhost_payload::SkillTree;
-use skillhost_policy::{OperatorPolicy, PolicyLayer, PolicyUse, parse_policy_json};
+use skillhost_policy::{PolicyLayer, PolicyUse, parse_policy_json};
 use skillhost_sandbox::SandboxLauncher;
 use skillhost_scripts::{
     ScriptPlan, ScriptRequest, ScriptResult, open_thread_directory, printable_line,
@@ -21,6 +21,7 @@ use skillhost_scripts::{
 use skillhost_terminal::{CliContext, CliError, CommandResult, display_safe, exit};
 
 use super::home_skills::{open_readable_store, resolve_skill};
+use super::operator_policy::{operator_policy, refusal};
 use super::wording::registry_error;
 use crate::arguments::{RunScriptArgs, SkillRoots};
 
@@ -93,22 +94,6 @@ fn find_settings_home(session: &CliContext, roots: &SkillRoots) -> Result<Option
         }
         _ => session.find_trusted_home(),
     }
-}
-
-/// Returns the operator's statements; outside of a home there are only the defaults.
-pub(super) fn operator_policy(home: Option<&Home>) -> Result<OperatorPolicy, CliError> {
-    match home {
-        Some(home) => Ok(load_operator_policy(home)?),
-        None => Ok(operator_policy_without_home()),
-    }
-}
-
-/// Converts the error of a run that did not start. A missing isolation must not look like the exit
-/// code 1 of a script.
-pub(super) fn refusal(error: skillhost_payload::CallError) -> CliError {
-    let error = CliError::from(error);
-    let code = if error.code() == exit::FINDINGS { exit::IO } else { error.code() };
-    error.with_code(code)
 }
 
 /// Returns the standard input for the script, unless it is a terminal: nobody could answer a prompt

@@ -10,8 +10,8 @@ use skillhost_sandbox::SandboxLauncher;
 use skillhost_scripts::{GrantTerms, describe_changes, has_code, printable_line};
 use skillhost_terminal::{CliContext, CliError};
 
+use super::operator_policy::{operator_policy, refusal};
 use super::programs;
-use super::run_script::{operator_policy, refusal};
 
 /// The approval of a skill's code as it counts for runs now, for `skill show`.
 pub(super) struct ScriptApproval {
@@ -103,8 +103,7 @@ fn describe(status: &GrantStatus) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use skillhost_home::PolicyChange;
-    use skillhost_policy::IsolationLevel;
+    use skillhost_policy::{IsolationLevel, PolicyChange};
 
     #[test]
     fn each_state_has_its_text() {

@@ -13,13 +13,13 @@ use skillhost_handlers::{
     ProgramPlan, ProgramRuntime, ProgramSupervisor, ProgramToolCall, SupervisionLimits, ToolInvoker,
 };
 use skillhost_home::{
-    ApprovalSurface, Approver, GrantStatus, GrantedPolicy, Home, HomeSource, ScriptGrant,
-    ScriptGrants,
+    ApprovalSurface, Approver, GrantStatus, Home, HomeSource, ScriptGrant, ScriptGrants,
 };
 use skillhost_payload::{
     CallContext, CallError, CallOrigin, ErrorKind, SkillProgram, SkillProgramKind, SkillTree,
     SkillTreeFile, ToolOutput,
 };
+use skillhost_policy::GrantedPolicy;
 use skillhost_sandbox::SandboxLauncher;
 use tempfile::TempDir;
 
