@@ -229,7 +229,7 @@ impl BuildError {
 
     /// Converts an error of a policy.
     pub(crate) fn policy(error: &PolicyError) -> Self {
-        let hint = "correct `sandbox` in the manifest or in skillhost.yaml".to_owned();
+        let hint = error.hint_or("correct `sandbox` in the manifest or in skillhost.yaml");
         Self::Settings { message: error.to_string(), hint }
     }
 

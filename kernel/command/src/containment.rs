@@ -155,15 +155,17 @@ fn to_settings_error(error: &SettingsError) -> CallError {
 }
 
 fn to_policy_error(error: &PolicyError) -> CallError {
-    CallError::new(ErrorKind::Unavailable, format!("the policy of commands is not valid: {error}"))
-        .with_hint("the operator can correct `sandbox.commands` in skillhost.yaml")
+    let message = format!("the policy of commands is not valid: {error}");
+    CallError::new(ErrorKind::InvalidArgument, message)
+        .with_hint(error.hint_or("the operator can correct `sandbox.commands` in skillhost.yaml"))
 }
 
 /// Returns the error of a command that was not run.
 pub(crate) fn to_refusal_error(refusal: SandboxRefusal) -> CallError {
     let message = format!("the command was not run: {refusal}");
     let kind = match refusal.kind {
-        RefusalKind::Policy | RefusalKind::Isolation => ErrorKind::Unavailable,
+        RefusalKind::Policy => ErrorKind::InvalidArgument,
+        RefusalKind::Isolation => ErrorKind::Unavailable,
         RefusalKind::Start => ErrorKind::Io,
     };
     let is_inside = refusal.tried.iter().any(|level| level.step.starts_with("deny_inside"));

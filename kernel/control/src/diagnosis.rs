@@ -13,7 +13,7 @@ use crate::status::PendingChange;
 #[derive(Debug, Serialize, Deserialize)]
 pub struct ExtensionDiagnosis {
     /// True if no extension was rejected, every library is healthy, events are delivered, every
-    /// agent has a model and no change is pending.
+    /// agent has a model, contained programs can run and no change is pending.
     pub healthy: bool,
     /// The load report of the start, with later reloads.
     pub report: LoadReport,
@@ -25,6 +25,9 @@ pub struct ExtensionDiagnosis {
     /// The reason why the running kernel delivers no events.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delivery: Option<CallError>,
+    /// The reasons why contained programs, or some of them, cannot run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub containment: Vec<CallError>,
     /// The agents whose models cannot be used, in the order of their ids.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub models: Vec<UnresolvedModel>,

@@ -75,9 +75,7 @@ fn unknown_extension_notes(settings: &Settings, found: &DiscoveryResult) -> Vec<
 /// Returns what the operator has exempted from containment, and remarks on the policy file.
 fn containment_notes(home: &Home, settings: &Settings) -> Vec<String> {
     let mut notes = settings.sandbox.describe_exceptions();
-    match load_operator_policy(home) {
-        Ok(operator) => notes.extend(operator.notes),
-        Err(error) => notes.push(format!("no contained program can run: {error}")),
-    }
+    // An error is not a remark: the diagnosis has it, with what has changed since.
+    notes.extend(load_operator_policy(home).into_iter().flat_map(|operator| operator.notes));
     notes
 }

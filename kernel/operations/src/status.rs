@@ -10,7 +10,7 @@ use skillhost_control::{
     SupervisorLock,
 };
 use skillhost_home::{DiscoveryResult, Home, Settings, discover_manifests};
-use skillhost_payload::OperatorCommand;
+use skillhost_payload::{CallError, OperatorCommand};
 use skillhost_terminal::{
     BOLD, CliContext, CliError, CommandResult, GREEN, Output, RED, YELLOW, display_safe, exit,
 };
@@ -42,6 +42,8 @@ struct HomeStatus {
     settings_problem: Option<PendingChange>,
     /// What the settings exempt from containment.
     uncontained: Vec<String>,
+    /// The reasons why contained programs, or some of them, cannot run.
+    containment: Vec<CallError>,
     waiting: WaitingItems,
     log: PathBuf,
 }
@@ -89,6 +91,11 @@ fn collect(
         }
     };
     let uncontained = settings.as_ref().map(|it| it.sandbox.describe_exceptions());
+    // Settings that are not valid are a problem of their own.
+    let containment = match &settings_problem {
+        Some(_) => Vec::new(),
+        None => home.containment_problems(),
+    };
     let shadowing = settings.as_ref().map(|it| it.allow_shadowing.clone()).unwrap_or_default();
     let found = discover_manifests(home, session.installation(), &shadowing);
     Ok(HomeStatus {
@@ -107,6 +114,7 @@ fn collect(
         model: settings.map(|settings| settings.models.default),
         settings_problem,
         uncontained: uncontained.unwrap_or_default(),
+        containment,
         waiting: WaitingItems::collect(session, home, &found, kernel.as_ref(), reviews),
         log: home.log_file(),
         kernel,
@@ -145,8 +153,10 @@ impl HomeStatus {
         if !changes.is_empty() {
             print_field(output, "changes", &changes)?;
         }
-        if !self.uncontained.is_empty() {
-            let lines = self.uncontained.iter().map(|line| display_safe(line));
+        let problems = self.containment.iter().map(|one| format!("{}; {}", one.message, one.hint));
+        let lines: Vec<_> = self.uncontained.iter().cloned().chain(problems).collect();
+        if !lines.is_empty() {
+            let lines = lines.iter().map(|line| display_safe(line));
             let lines: Vec<_> = lines.map(|line| format!("{YELLOW}{line}{YELLOW:#}")).collect();
             print_field(output, "sandbox", &lines)?;
         }

@@ -292,6 +292,11 @@ impl PolicyComposer {
         }
     }
 
+    /// Returns the policy as it is now.
+    pub(crate) fn policy(&self) -> &SandboxPolicy {
+        &self.policy
+    }
+
     pub(crate) fn finish(self, aliases: Vec<(PathBuf, String)>) -> ComposedPolicy {
         let Self { policy, excess, sources } = self;
         ComposedPolicy { policy, excess, sources, aliases }

@@ -1,5 +1,6 @@
 //! The reasons why a policy is not valid.
 
+use crate::allowed_entry::UnusableEntry;
 use crate::domain::InvalidDomain;
 
 /// The reason why a policy is not valid.
@@ -29,6 +30,9 @@ pub enum PolicyError {
         /// The violated rule.
         reason: &'static str,
     },
+    /// A path that the operator allows cannot be used.
+    #[error(transparent)]
+    Unusable(Box<UnusableEntry>),
     /// A domain is not valid.
     #[error("`{key}`: {source}")]
     Domain {
@@ -37,4 +41,15 @@ pub enum PolicyError {
         /// The reason.
         source: InvalidDomain,
     },
+}
+
+impl PolicyError {
+    /// Returns the remedy, or another one if the error has none of its own.
+    #[must_use]
+    pub fn hint_or(&self, other: &str) -> String {
+        match self {
+            Self::Unusable(entry) => entry.hint().to_owned(),
+            _ => other.to_owned(),
+        }
+    }
 }

@@ -7,6 +7,7 @@
 //! does no I/O; `skillhost-sandbox` enforces policies.
 
 mod address;
+mod allowed_entry;
 mod checked_list;
 mod composition;
 mod domain;
@@ -24,6 +25,7 @@ mod policy_use;
 mod settings;
 
 pub use address::is_public_address;
+pub use allowed_entry::{AllowedEntry, PathProblem, UnusableEntry};
 pub use composition::{ComposedPolicy, PolicyPermission, PolicySource, SECRET_NAMES, SecretPath};
 pub use domain::{DomainPattern, InvalidDomain};
 pub use error::PolicyError;

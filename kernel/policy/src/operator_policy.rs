@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::allowed_entry::{AllowedEntry, UnusableEntry};
 use crate::composition::{ComposedPolicy, PolicyComposer, PolicySource, SecretPath};
 use crate::error::PolicyError;
 use crate::layer::PolicyLayer;
@@ -54,6 +55,8 @@ pub struct OperatorPolicy {
     pub user_home: PathBuf,
     /// The paths that stay hidden unless a policy lists exactly them.
     pub secrets: Vec<SecretPath>,
+    /// The allowed paths that cannot be used. A run to which one applies is not composed.
+    pub unusable: Vec<UnusableEntry>,
 }
 
 impl OperatorPolicy {
@@ -68,7 +71,7 @@ impl OperatorPolicy {
     /// and the layers that can only narrow the result.
     ///
     /// # Errors
-    /// [`PolicyError`] for an invalid path or domain.
+    /// [`PolicyError`] for an invalid path or domain, or an allowed path that cannot be used.
     pub fn compose(&self, request: PolicyRequest<'_>) -> Result<ComposedPolicy, PolicyError> {
         let roots = PolicyRoots { home: &self.user_home, work: request.work };
         let policy_use = request.policy_use;
@@ -110,6 +113,12 @@ impl OperatorPolicy {
         }
         composer.hide(&self.secrets);
         composer.remove_denied_paths();
+        let policy = composer.policy();
+        if let Some(unusable) =
+            self.unusable.iter().find(|one| one.entry.is_in(policy, policy_use, request.id))
+        {
+            return Err(PolicyError::Unusable(Box::new(unusable.clone())));
+        }
         let mut aliases: Vec<(PathBuf, String)> = request
             .aliases
             .iter()
@@ -127,9 +136,57 @@ impl OperatorPolicy {
     }
 }
 
+impl OperatorPolicy {
+    /// Lists the paths that the operator allows, except for those in the work directory of a run.
+    #[must_use]
+    pub fn list_allowed_entries(&self) -> Vec<AllowedEntry> {
+        let settings = &self.settings;
+        let uses = [
+            PolicyUse::Script,
+            PolicyUse::Handler,
+            PolicyUse::Process,
+            PolicyUse::Build,
+            PolicyUse::Command,
+        ];
+        let general = uses.map(|one| (one.settings_key().to_owned(), settings.layer(one)));
+        let specific = |key: &'static str, id: &String| format!("{key}.{id}");
+        let skills = settings.skills.iter().map(|(id, layer)| (specific("skills", id), layer));
+        let extensions =
+            settings.extensions.iter().map(|(id, layer)| (specific("extensions", id), layer));
+        let stated = general.into_iter().chain(skills).chain(extensions);
+        let stated = stated.map(|(section, layer)| (Some(section), layer));
+        let all = self.file_layer.iter().map(|layer| (None, layer)).chain(stated);
+        all.flat_map(|(section, layer)| list_entries(section.as_deref(), layer, &self.user_home))
+            .collect()
+    }
+}
+
+fn list_entries(section: Option<&str>, layer: &PolicyLayer, home: &Path) -> Vec<AllowedEntry> {
+    let files = layer.filesystem.as_ref();
+    let network = layer.network.as_ref();
+    let lists = [
+        ("allowRead", files.and_then(|files| files.allow_read.as_ref())),
+        ("allowWrite", files.and_then(|files| files.allow_write.as_ref())),
+        ("allowUnixSockets", network.and_then(|network| network.allow_unix_sockets.as_ref())),
+    ];
+    let mut entries = Vec::new();
+    for (key, list) in lists {
+        for text in list.into_iter().flatten().filter(|text| text.starts_with(['/', '~'])) {
+            let roots = PolicyRoots { home, work: home };
+            // The text was checked when it was parsed.
+            if let Ok(path) = roots.resolve(key, text) {
+                let section = section.map(str::to_owned);
+                entries.push(AllowedEntry { section, key, text: text.clone(), path });
+            }
+        }
+    }
+    entries
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::allowed_entry::PathProblem;
     use crate::layer::parse_policy_json;
 
     fn operator(settings: &str) -> OperatorPolicy {
@@ -270,6 +327,40 @@ mod tests {
         assert_eq!(files.allow_write, [Path::new("/work/thread")], "the run requires it");
         assert!(files.is_inside_denied(Path::new("/work/thread")));
         assert!(!files.is_inside_denied(Path::new("/home/u/out")));
+    }
+
+    #[test]
+    fn unusable_entry_refuses_only_its_runs() {
+        let settings = r#"{"scripts": {"filesystem": {"allowRead": ["~/data", "/ok", "./own"]}},
+            "skills": {"pdf": {"filesystem": {"allowRead": ["/ok"]}}},
+            "commands": {"network": {"allowUnixSockets": ["/sock"]}}}"#;
+        let mut operator = operator(settings);
+        let entries = operator.list_allowed_entries();
+        let keys: Vec<_> = entries.iter().map(|entry| (entry.full_key(), &*entry.text)).collect();
+        let list = "sandbox.scripts.filesystem.allowRead".to_owned();
+        assert_eq!(keys[..2], [(list.clone(), "~/data"), (list, "/ok")]);
+        assert_eq!(keys[2].0, "sandbox.commands.network.allowUnixSockets");
+        assert_eq!(keys[3].0, "sandbox.skills.pdf.filesystem.allowRead");
+        let entry = entries[0].clone();
+        let problem = PathProblem::Missing;
+        operator.unusable = vec![UnusableEntry { file: "/h/s.yaml".into(), entry, problem }];
+        let work = Path::new("/work");
+        let request = |policy_use: PolicyUse, id| PolicyRequest {
+            policy_use,
+            id,
+            base: policy_use.default_policy(work),
+            approved_layer: None,
+            operator_layer: None,
+            layers: &[],
+            work,
+            aliases: &[],
+        };
+        let error = operator.compose(request(PolicyUse::Script, Some("other"))).unwrap_err();
+        let expected = "/h/s.yaml: sandbox.scripts.filesystem.allowRead: `~/data` does not exist";
+        assert_eq!(error.to_string(), expected);
+        assert_eq!(error.hint_or(""), "create it or remove the entry");
+        assert!(operator.compose(request(PolicyUse::Script, Some("pdf"))).is_ok(), "replaced");
+        assert!(operator.compose(request(PolicyUse::Command, None)).is_ok(), "another use");
     }
 
     #[test]

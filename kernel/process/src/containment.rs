@@ -68,7 +68,7 @@ impl ContainedProcess {
         };
         let compose = |paths: &ProcessPaths| {
             compose_process_policy(&operator, &self.manifest, &self.settings, paths)
-                .map_err(|error| failed(error.to_string(), "correct `sandbox`".to_owned()))
+                .map_err(|error| failed(error.to_string(), error.hint_or("correct `sandbox`")))
         };
         // What a run can write, a later start must not trust.
         let foreign = compose(&paths)?.composed.policy.filesystem.allow_write;

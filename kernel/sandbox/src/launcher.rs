@@ -180,7 +180,10 @@ fn start_at_best_level(
             format!("no isolation level is available ({})", levels.join("; "))
         }
     };
-    let hint = find_hint(&tried, version);
+    let hint = match tried.is_empty() {
+        true => "lower `minimum` in the policy".to_owned(),
+        false => find_hint(&tried, version),
+    };
     Err(SandboxRefusal { kind, step: String::new(), message, hint, tried })
 }
 
@@ -260,7 +263,16 @@ fn to_refusal(error: SetupError) -> SandboxRefusal {
         RefusalKind::Policy if error.message.contains("symbolic link") => {
             "name the real path in the policy"
         }
-        _ => "",
+        RefusalKind::Policy if error.message.contains("does not exist") => {
+            "create it, or remove it from the policy"
+        }
+        RefusalKind::Policy if error.message.contains("`denyRead` has") => {
+            "remove the entry from `denyRead`, or start the program in another directory"
+        }
+        RefusalKind::Policy if error.step == "paths" => "correct this path in the policy",
+        RefusalKind::Policy => "use the launcher of the same version",
+        RefusalKind::Start => "check that the program can be executed",
+        RefusalKind::Isolation => "try again",
     };
     SandboxRefusal::new(error.kind, &error.step, error.message, hint)
 }

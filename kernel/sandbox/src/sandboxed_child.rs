@@ -293,7 +293,8 @@ fn to_request(spec: SandboxSpec) -> Result<(LaunchRequest, Option<OwnedFd>), San
     let text = |value: OsString| {
         value.into_string().map_err(|value| {
             let message = format!("`{}` is not UTF-8", value.display());
-            SandboxRefusal::new(RefusalKind::Policy, "request", message, "")
+            let hint = "use arguments, variables and paths of UTF-8 text";
+            SandboxRefusal::new(RefusalKind::Policy, "request", message, hint)
         })
     };
     let mut command = vec![text(spec.launch.program.into())?];

@@ -153,8 +153,9 @@ impl RequiredPaths {
         let aliases: Vec<_> =
             self.aliases.iter().map(|(path, name)| (path.as_path(), *name)).collect();
         let policy_error = |error: skillhost_policy::PolicyError| {
+            let hint = "correct `sandbox` in skillhost.yaml or in the skill's frontmatter";
             CallError::new(ErrorKind::InvalidArgument, format!("policy: {error}"))
-                .with_hint("correct `sandbox` in skillhost.yaml or in the skill's frontmatter")
+                .with_hint(error.hint_or(hint))
         };
         let id = settings_id(operator, tree);
         let mut composed = operator

@@ -8,7 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use skillhost_payload::{CallError, ErrorKind, is_hidden};
 use skillhost_sandbox::{
-    EndCause, InputMode, LevelSelection, SandboxError, SandboxSpec, SandboxedExit,
+    EndCause, InputMode, LevelSelection, RefusalKind, SandboxError, SandboxSpec, SandboxedExit,
 };
 use tokio::task::spawn_blocking;
 
@@ -132,7 +132,11 @@ fn io_error(message: String) -> CallError {
 fn to_call_error(error: SandboxError) -> CallError {
     match error {
         SandboxError::Refused(refusal) => {
-            CallError::new(ErrorKind::Unavailable, refusal.to_string()).with_hint(refusal.hint)
+            let kind = match refusal.kind {
+                RefusalKind::Policy => ErrorKind::InvalidArgument,
+                RefusalKind::Isolation | RefusalKind::Start => ErrorKind::Unavailable,
+            };
+            CallError::new(kind, refusal.to_string()).with_hint(refusal.hint)
         }
         error @ SandboxError::Launcher(_) => io_error(error.to_string()).with_hint("try again"),
     }

@@ -44,6 +44,10 @@ impl AgentRuntime {
                 ));
             }
         }
+        for problem in self.extensions().home().containment_problems() {
+            let title = "Contained programs do not run";
+            findings.push(format_finding(title, &problem.message, &problem.hint));
+        }
         let services = self.extensions().services();
         if let Some(error) = services.and_then(|services| services.delivery_problem()) {
             findings.push(format_finding("Events are not delivered", &error.message, &error.hint));

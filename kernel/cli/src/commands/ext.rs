@@ -126,7 +126,8 @@ fn doctor(session: &CliContext) -> CommandResult {
         output.print_json(&ExtDoctorOutput { diagnosis: &diagnosis, review, isolation })?;
         return Ok(code);
     }
-    let ExtensionDiagnosis { report, health, pending, delivery, models, .. } = diagnosis;
+    let ExtensionDiagnosis { report, health, pending, delivery, containment, models, .. } =
+        diagnosis;
     print_isolation(output, &isolation)?;
     for change in &pending {
         output.print_line(format!(
@@ -142,6 +143,13 @@ fn doctor(session: &CliContext) -> CommandResult {
             display_safe(&error.message)
         ))?;
         hint(output, &error.hint)?;
+    }
+    for problem in &containment {
+        output.print_line(format!(
+            "{RED}unhealthy{RED:#} {BOLD}sandbox{BOLD:#}: {}",
+            display_safe(&problem.message)
+        ))?;
+        hint(output, &problem.hint)?;
     }
     for extension in &report.loaded {
         let opened = match extension.bundled {

@@ -218,3 +218,42 @@ fn linked_secrets_hide_what_they_lead_to() {
     let exist = [true, true, true, true, false];
     assert_eq!(found, paths.iter().map(|path| &**path).zip(exist).collect::<Vec<_>>());
 }
+
+#[test]
+fn containment_problems_name_file_key_and_entry() {
+    let settings = "sandbox: {policy_file: srt.json, scripts: {filesystem: {allowRead: \
+                    [/usr, /no/such, ./own]}}}\n";
+    let fixture = fixture(settings);
+    let root = fixture.home.root().to_owned();
+    let problems = || {
+        let problems = fixture.home.containment_problems().into_iter();
+        problems.map(|one| (one.message, one.hint)).collect::<Vec<_>>()
+    };
+    let [(message, hint)] = &problems()[..] else { panic!("one problem") };
+    assert!(message.contains("no contained program can run") && message.contains("srt.json"));
+    assert!(!hint.is_empty());
+    std::os::unix::fs::symlink("/usr", root.join("linked")).unwrap();
+    let linked = root.join("linked").display().to_string();
+    let text = serde_json::json!({"filesystem": {"allowWrite": [linked]}});
+    fs::write(root.join("srt.json"), text.to_string()).unwrap();
+    let file = |name: &str| root.join(name).display().to_string();
+    let expected = [
+        (
+            format!(
+                "{}: filesystem.allowWrite: `{linked}` leads through a symbolic link",
+                file("srt.json")
+            ),
+            "name the real path in the entry".to_owned(),
+        ),
+        (
+            format!(
+                "{}: sandbox.scripts.filesystem.allowRead: `/no/such` does not exist",
+                file("skillhost.yaml")
+            ),
+            "create it or remove the entry".to_owned(),
+        ),
+    ];
+    assert_eq!(problems(), expected);
+    fs::write(root.join("skillhost.yaml"), "sandbox: off\n").unwrap();
+    assert_eq!(problems(), []);
+}

@@ -7,7 +7,8 @@ use skillhost_control::{
     KernelNotices, LoadReport, ToolListing, UnresolvedModel,
 };
 use skillhost_conversation::ModelError;
-use skillhost_core::{Agent, KernelError};
+use skillhost_core::{Agent, KernelError, spawn_blocking};
+use skillhost_payload::{CallError, ErrorKind};
 
 use crate::kernel::Kernel;
 
@@ -74,14 +75,29 @@ pub(super) async fn diagnose_extensions(kernel: &Kernel) -> ExtensionDiagnosis {
         .collect();
     let delivery = kernel.delivery_problem();
     let KernelNotices { invalid_settings, pending, .. } = notices;
+    // Settings that are not valid are a pending change.
+    let containment = match &invalid_settings {
+        Some(_) => Vec::new(),
+        None => find_containment_problems(kernel).await,
+    };
     let pending: Vec<_> = invalid_settings.into_iter().chain(pending).collect();
     let models = unresolved_models(kernel);
     let healthy = report.rejected.is_empty()
         && delivery.is_none()
         && models.is_empty()
         && pending.is_empty()
+        && containment.is_empty()
         && health.values().all(|health| health.ok);
-    ExtensionDiagnosis { healthy, report, health, pending, delivery, models }
+    ExtensionDiagnosis { healthy, report, health, pending, delivery, containment, models }
+}
+
+/// Returns the errors of the operator's policy, as the next run would find them.
+async fn find_containment_problems(kernel: &Kernel) -> Vec<CallError> {
+    let home = kernel.extensions().home().clone();
+    let problems = spawn_blocking(move || home.containment_problems()).await;
+    problems.unwrap_or_else(|error| {
+        vec![CallError::new(ErrorKind::Io, error.to_string()).with_hint("try again")]
+    })
 }
 
 /// Returns the agents whose models cannot be used. Agents with another error are reported with it.

@@ -116,6 +116,9 @@ fn check_path(path: &Path) -> Result<(), SetupError> {
         Err(error) if error.raw_os_error() == Some(libc::ELOOP) => {
             Err(path_error(path, "it contains a symbolic link"))
         }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Err(path_error(path, "it does not exist"))
+        }
         Err(error) => Err(path_error(path, &error.to_string())),
     }
 }

@@ -86,12 +86,34 @@ fn exemption_is_reported_at_every_start() {
 fn policy_file_is_reported() {
     let home = home();
     home.write("skillhost.yaml", "sandbox: {policy_file: srt.json}\n");
-    let doctor = home.skillhost(["ext", "doctor"]).success().stdout;
-    assert!(doctor.contains("note no contained program can run: "), "{doctor}");
+    for text in [None, Some("{"), Some(r#"{"filesystem": {"allowRead": ["/no/such"]}}"#)] {
+        if let Some(text) = text {
+            home.write("srt.json", text);
+        }
+        let doctor = home.skillhost(["ext", "doctor"]).exits(1).stdout;
+        let line = doctor.lines().find(|line| line.starts_with("unhealthy sandbox: "));
+        assert!(line.is_some_and(|line| line.contains("srt.json")), "{doctor}");
+        let doctor = home.skillhost(["ext", "doctor", "--json"]).exits(1).json();
+        assert_eq!(doctor["healthy"], false);
+        let status = home.skillhost(["status"]).stdout;
+        assert!(status.contains("srt.json"), "{status}");
+    }
     home.write("srt.json", r#"{"network": {"httpProxyPort": 8080}}"#);
     let doctor = home.skillhost(["ext", "doctor"]).success().stdout;
     let note = "`network.httpProxyPort` of sandbox-runtime has no effect here";
     assert!(doctor.contains(note), "{doctor}");
+}
+
+#[test]
+fn missing_allowed_path_names_its_entry() {
+    let home = home();
+    let settings = "sandbox: {commands: {filesystem: {allowRead: [/no/such]}}}\n";
+    home.write("skillhost.yaml", settings);
+    let doctor = home.skillhost(["ext", "doctor"]).exits(1).stdout;
+    let expected =
+        "skillhost.yaml: sandbox.commands.filesystem.allowRead: `/no/such` does not exist";
+    assert!(doctor.contains(expected), "{doctor}");
+    assert!(doctor.contains("create it or remove the entry"), "{doctor}");
 }
 
 #[test]

@@ -106,7 +106,7 @@ fn process_without_permitted_path_is_rejected() {
     let home = home.manifest("other", &format!("{other}tools: {{prefix: o_}}\n"));
     fs::copy(example_program("misbehave_process"), home.path("manifests/other/server")).unwrap();
     let doctor = home.skillhost(["ext", "doctor"]).exits(1);
-    assert!(doctor.stdout.contains("/nowhere/at/all: No such file"), "{doctor}");
+    assert!(doctor.stdout.contains("/nowhere/at/all: it does not exist"), "{doctor}");
     assert!(doctor.stdout.contains("correct `sandbox` in its manifest"), "{doctor}");
     assert!(doctor.stdout.contains("ok other"), "others load: {doctor}");
 }
