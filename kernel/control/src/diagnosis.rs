@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use skillhost_home::{Home, load_operator_policy};
 use skillhost_manifest::ExtensionId;
-use skillhost_payload::CallError;
+use skillhost_payload::{CallError, ErrorKind};
 
 use crate::load_report::LoadReport;
 use crate::status::PendingChange;
@@ -53,4 +54,73 @@ pub struct ExtensionHealth {
     pub ok: bool,
     /// The error of an unhealthy library.
     pub error: Option<CallError>,
+}
+
+/// Returns the reasons why contained programs, or some of them, cannot run in a home. Blocks.
+#[must_use]
+pub fn find_containment_problems(home: &Home) -> Vec<CallError> {
+    let invalid = |message: String, hint: String| {
+        CallError::new(ErrorKind::InvalidArgument, message).with_hint(hint)
+    };
+    match load_operator_policy(home) {
+        Ok(operator) if operator.settings.is_off => Vec::new(),
+        Ok(operator) => {
+            let unusable = operator.unusable.iter();
+            unusable.map(|one| invalid(one.to_string(), one.hint().to_owned())).collect()
+        }
+        Err(error) => {
+            vec![invalid(format!("no contained program can run: {error}"), error.hint())]
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use skillhost_home::HomeSource;
+
+    use super::*;
+
+    #[test]
+    fn containment_problems_name_file_key_and_entry() {
+        let settings = "sandbox: {policy_file: srt.json, scripts: {filesystem: {allowRead: \
+                        [/usr, /no/such, ./own]}}}\n";
+        let directory = tempfile::tempdir().unwrap();
+        fs::create_dir(directory.path().join("sandbox")).unwrap();
+        let home = Home::open(directory.path(), HomeSource::Argument).unwrap();
+        let root = home.root().to_owned();
+        fs::write(root.join("skillhost.yaml"), settings).unwrap();
+        let problems = || {
+            let problems = find_containment_problems(&home).into_iter();
+            problems.map(|one| (one.message, one.hint)).collect::<Vec<_>>()
+        };
+        let [(message, hint)] = &problems()[..] else { panic!("one problem") };
+        assert!(message.contains("no contained program can run") && message.contains("srt.json"));
+        assert!(!hint.is_empty());
+        std::os::unix::fs::symlink("/usr", root.join("linked")).unwrap();
+        let linked = root.join("linked").display().to_string();
+        let text = serde_json::json!({"filesystem": {"allowWrite": [linked]}});
+        fs::write(root.join("srt.json"), text.to_string()).unwrap();
+        let file = |name: &str| root.join(name).display().to_string();
+        let expected = [
+            (
+                format!(
+                    "{}: filesystem.allowWrite: `{linked}` leads through a symbolic link",
+                    file("srt.json")
+                ),
+                "name the real path in the entry".to_owned(),
+            ),
+            (
+                format!(
+                    "{}: sandbox.scripts.filesystem.allowRead: `/no/such` does not exist",
+                    file("skillhost.yaml")
+                ),
+                "create it or remove the entry".to_owned(),
+            ),
+        ];
+        assert_eq!(problems(), expected);
+        fs::write(root.join("skillhost.yaml"), "sandbox: off\n").unwrap();
+        assert_eq!(problems(), []);
+    }
 }

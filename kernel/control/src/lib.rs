@@ -33,7 +33,9 @@ pub use backoff::{ExitCause, RestartBackoff, RestartDecision, RestartLimits};
 pub use build::{BuildOutcome, BuildPreview, ReloadOutcome, RollbackOutcome};
 #[cfg(unix)]
 pub use client::{MessageConnection, RequestError, is_gone, send_request, socket_path};
-pub use diagnosis::{ExtensionDiagnosis, ExtensionHealth, UnresolvedModel};
+pub use diagnosis::{
+    ExtensionDiagnosis, ExtensionHealth, UnresolvedModel, find_containment_problems,
+};
 #[cfg(unix)]
 pub use endpoint::{check_peer, prepare_directory};
 #[cfg(unix)]

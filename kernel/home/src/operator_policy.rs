@@ -4,7 +4,6 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use skillhost_files::{LinkPolicy, read_limited, read_limited_below};
-use skillhost_payload::{CallError, ErrorKind};
 use skillhost_policy::{
     OperatorPolicy, PathProblem, PolicyError, SECRET_NAMES, SandboxSettings, SecretPath,
     UnusableEntry, parse_policy_json,
@@ -41,26 +40,6 @@ pub fn load_operator_policy(home: &Home) -> Result<OperatorPolicy, SettingsError
     read_policy(settings, home, &user_home)
 }
 
-impl Home {
-    /// Returns the reasons why contained programs, or some of them, cannot run in this home.
-    #[must_use]
-    pub fn containment_problems(&self) -> Vec<CallError> {
-        let invalid = |message: String, hint: String| {
-            CallError::new(ErrorKind::InvalidArgument, message).with_hint(hint)
-        };
-        match load_operator_policy(self) {
-            Ok(operator) if operator.settings.is_off => Vec::new(),
-            Ok(operator) => {
-                let unusable = operator.unusable.iter();
-                unusable.map(|one| invalid(one.to_string(), one.hint().to_owned())).collect()
-            }
-            Err(error) => {
-                vec![invalid(format!("no contained program can run: {error}"), error.hint())]
-            }
-        }
-    }
-}
-
 /// Returns the defaults for a run outside of a home: no settings, and the paths with secrets of the
 /// user.
 #[must_use]
@@ -84,7 +63,7 @@ fn read_policy(
     let secrets =
         find_secrets(below.chain(PRIVATE_NAMES.iter().map(|name| kernel_home.join(name))));
     let mut operator = OperatorPolicy { settings, user_home, secrets, ..OperatorPolicy::default() };
-    let mut policy_file = None;
+    let mut policy_file = PathBuf::new();
     if let Some(name) = &operator.settings.policy_file {
         let path = locate_policy_file(name, home, &operator.user_home);
         let bytes = read_policy_file(name, &path, home)
@@ -94,23 +73,19 @@ fn read_policy(
             invalid(PolicyError::Shape { reason: "it is not UTF-8 text".to_owned() })
         })?;
         let parsed = parse_policy_json(&text).map_err(invalid)?;
-        let file = path.clone();
-        let path = path.display();
-        let ignored = parsed.ignored.into_iter();
+        let (file, ignored) = (path.display(), parsed.ignored.into_iter());
         operator.notes = ignored
-            .map(|key| format!("{path}: `{key}` of sandbox-runtime has no effect here"))
+            .map(|key| format!("{file}: `{key}` of sandbox-runtime has no effect here"))
             .collect();
         operator.file_layer = Some(parsed.layer);
-        policy_file = Some(file);
+        policy_file = path;
     }
     let entries = operator.list_allowed_entries().into_iter();
     operator.unusable = entries
         .filter_map(|entry| {
             let problem = find_path_problem(&entry.path)?;
-            let file = match entry.section {
-                None => policy_file.clone().unwrap_or_default(),
-                Some(_) => home.settings_file(),
-            };
+            let is_setting = entry.section.is_some();
+            let file = if is_setting { home.settings_file() } else { policy_file.clone() };
             Some(UnusableEntry { file, entry, problem })
         })
         .collect();

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 use skillhost_control::{
     ControlRequest, KernelLock, KernelStatus, LockHolder, PendingChange, ScheduleSummary,
-    SupervisorLock,
+    SupervisorLock, find_containment_problems,
 };
 use skillhost_home::{DiscoveryResult, Home, Settings, discover_manifests};
 use skillhost_payload::{CallError, OperatorCommand};
@@ -94,7 +94,7 @@ fn collect(
     // Settings that are not valid are a problem of their own.
     let containment = match &settings_problem {
         Some(_) => Vec::new(),
-        None => home.containment_problems(),
+        None => find_containment_problems(home),
     };
     let shadowing = settings.as_ref().map(|it| it.allow_shadowing.clone()).unwrap_or_default();
     let found = discover_manifests(home, session.installation(), &shadowing);

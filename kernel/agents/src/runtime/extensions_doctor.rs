@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use serde_json::json;
-use skillhost_control::{LoadReport, LoadedExtension};
+use skillhost_control::{LoadReport, LoadedExtension, find_containment_problems};
 use skillhost_home::discover_manifests;
 use skillhost_payload::ToolSpec;
 
@@ -44,7 +44,7 @@ impl AgentRuntime {
                 ));
             }
         }
-        for problem in self.extensions().home().containment_problems() {
+        for problem in find_containment_problems(self.extensions().home()) {
             let title = "Contained programs do not run";
             findings.push(format_finding(title, &problem.message, &problem.hint));
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use skillhost_control::{
     AgentDetails, AgentStatus, AgentSummary, ExtensionDiagnosis, ExtensionHealth, FailedListing,
-    KernelNotices, LoadReport, ToolListing, UnresolvedModel,
+    KernelNotices, LoadReport, ToolListing, UnresolvedModel, find_containment_problems,
 };
 use skillhost_conversation::ModelError;
 use skillhost_core::{Agent, KernelError, spawn_blocking};
@@ -78,7 +78,7 @@ pub(super) async fn diagnose_extensions(kernel: &Kernel) -> ExtensionDiagnosis {
     // Settings that are not valid are a pending change.
     let containment = match &invalid_settings {
         Some(_) => Vec::new(),
-        None => find_containment_problems(kernel).await,
+        None => diagnose_containment(kernel).await,
     };
     let pending: Vec<_> = invalid_settings.into_iter().chain(pending).collect();
     let models = unresolved_models(kernel);
@@ -92,9 +92,9 @@ pub(super) async fn diagnose_extensions(kernel: &Kernel) -> ExtensionDiagnosis {
 }
 
 /// Returns the errors of the operator's policy, as the next run would find them.
-async fn find_containment_problems(kernel: &Kernel) -> Vec<CallError> {
+async fn diagnose_containment(kernel: &Kernel) -> Vec<CallError> {
     let home = kernel.extensions().home().clone();
-    let problems = spawn_blocking(move || home.containment_problems()).await;
+    let problems = spawn_blocking(move || find_containment_problems(&home)).await;
     problems.unwrap_or_else(|error| {
         vec![CallError::new(ErrorKind::Io, error.to_string()).with_hint("try again")]
     })
