@@ -81,7 +81,9 @@ pub(super) fn copy_trees(
         .map(|path| (path, read_only))
         .chain(files.allow_write.iter().map(|path| (path, writable)));
     for (path, attributes) in wanted {
-        let content = match owners {
+        // The file systems of the whole machine, such as `/proc`, have no other owners: the run reads
+        // of them what `nobody` may.
+        let content = match owners.filter(|_| path != Path::new("/")) {
             None => copy_tree(path, attributes)?,
             Some(_) => copy_tree(path, MountAttributes { owners, ..attributes })
                 .map_err(|error| error.within("owners"))?,

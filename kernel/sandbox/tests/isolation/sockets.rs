@@ -1,6 +1,7 @@
 //! Sockets of other programs in directories that a run can read.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
@@ -58,7 +59,26 @@ fn sockets_of_other_programs_are_unreachable() {
     assert_eq!(found, "listed\nown\n");
 }
 
-/// The file systems of the machine have no other owners for root, so that a user has this test.
+#[test]
+fn root_views_machine_as_nobody() {
+    if !rustix::process::getuid().is_root() {
+        return;
+    }
+    let victims = Victims::create();
+    let secret = tempfile::tempdir_in("/var/tmp").unwrap();
+    fs::write(secret.path().join("secret"), "").unwrap();
+    fs::set_permissions(secret.path(), PermissionsExt::from_mode(0o700)).unwrap();
+    let mut policy = victims.policy();
+    policy.filesystem.allow_read.push("/".into());
+    let path = secret.path().display();
+    let script = format!("ls -d /etc/passwd /proc/self/status; ls {path} 2>/dev/null; true");
+    let command = words(&["/bin/sh", "-c", &script]);
+    let exit = victims.run(&command, policy, IsolationLevel::Namespaces).unwrap();
+    let seen = String::from_utf8(exit.stdout.clone()).unwrap();
+    assert_eq!(seen, "/etc/passwd\n/proc/self/status\n", "{exit:?}");
+}
+
+/// A directory of root is closed to `nobody`, so that a user has this test.
 #[test]
 fn view_of_machine_has_no_sockets_of_services() {
     if rustix::process::getuid().is_root() {
