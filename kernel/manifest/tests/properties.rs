@@ -163,6 +163,7 @@ fn find_violation(schema: &Value, value: &Value) -> Option<String> {
                 let mut names = constraint.as_array().into_iter().flatten();
                 names.all(|name| value.get(name.as_str().expect("a name")).is_some())
             }
+            "const" => value == constraint,
             "anyOf" | "oneOf" => {
                 let choices = choices(keyword).expect("a list");
                 let valid = choices.iter().filter(|choice| find_violation(choice, value).is_none());

@@ -129,6 +129,7 @@ fn only_the_command_line_prints() {
         "kernel/cli",
         // Passes standard error to the command of a client.
         "kernel/clients",
+        "kernel/handlers/tests",
         "kernel/terminal",
         "extensions/skill_registry/commands",
         "kernel/process/tests",

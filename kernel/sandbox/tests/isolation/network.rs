@@ -191,7 +191,7 @@ fn listed_socket_must_be_one() {
     for (path, message) in [
         ("victim/.env", "it is not a socket"),
         ("victim", "it is not a socket"),
-        ("victim/none", "No such file"),
+        ("victim/none", "it does not exist"),
     ] {
         let mut policy = victims.policy();
         policy.network.allow_unix_sockets.push(victims.path(path));

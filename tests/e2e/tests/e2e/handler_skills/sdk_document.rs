@@ -411,7 +411,7 @@ fn documented_skill_is_called_by_operator() {
     insta::assert_snapshot!(home.skillhost(unknown), @"
     exit 1
     --- stderr
-    error: RangeError: unknown symbol NONE
+    error: RangeError: unknown symbol NONE (lib/yahoo-api.js:10:21)
     ");
 }
 
