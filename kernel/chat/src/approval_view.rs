@@ -94,7 +94,7 @@ pub(crate) fn format_prompt(
     }
     lines.extend(call);
     if *destructive {
-        lines.push(format!("  {RED}it may destroy something{RED:#}"));
+        lines.push(format!("  {RED}it may delete or overwrite data{RED:#}"));
     }
     let session = match *always || !is_complete {
         true => "",
@@ -304,7 +304,7 @@ mod tests {
                 "  > n[0]: 1",
                 "  > n[1].\"x y\": null",
                 "  > path: \"a b.txt\"",
-                "  it may destroy something",
+                "  it may delete or overwrite data",
                 "allow it? [y]es, [s] yes and until the end of this session, [e]dit, [v]iew all, [N]o; then Enter",
             ]
         );

@@ -57,9 +57,11 @@ impl fmt::Display for InterpreterError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unsupported { path, reason } => write!(f, "{path} cannot be run: {reason}"),
-            Self::NotFound { names, .. } => write!(f, "no {}", names.join(" or ")),
+            Self::NotFound { names, .. } => {
+                write!(f, "interpreter `{}` not found", names.join("` or `"))
+            }
             Self::Query { program, reason } => {
-                write!(f, "{} does not tell its directories: {reason}", program.display())
+                write!(f, "{} did not report its directories: {reason}", program.display())
             }
         }
     }

@@ -294,7 +294,7 @@ mod tests {
     fn missing_interpreter_names_setting() {
         let empty = InterpreterFinder::new(BTreeMap::new(), vec!["/nonexistent".into()]);
         let error = empty.find("a.py", b"", false).unwrap_err();
-        assert_eq!(error.to_string(), "no python3");
+        assert_eq!(error.to_string(), "interpreter `python3` not found");
         let error = error.to_call_error();
         assert_eq!(error.kind, ErrorKind::NotFound);
         assert!(error.hint.contains("sandbox.interpreters: {.py: [PROGRAM]}"));

@@ -10,7 +10,7 @@ use skill_catalog::{
     Audience, ScanProblem, Skill, SkillRoot, SkillState, Snapshot, Store, StoreOptions,
     SystemClock, TrustLevel,
 };
-use skill_format::SkillId;
+use skill_format::{Digest, SkillId};
 use skill_ledger::{ApprovalStatus, Ledger, ToolGrant};
 use skill_service::{
     ListSkillsArgs, ReadResourceArgs, ReadSkillArgs, RegistryConfig, ToolAnswer, list_skills,
@@ -402,15 +402,16 @@ fn show_skill(
         };
         print_field(output, "state", &format!("{} ({by})", state.as_str()))?;
     }
-    for line in standing.map(format_approval_status).into_iter().flatten() {
+    for line in
+        standing.map(|it| format_approval_status(skill.id().as_str(), it)).into_iter().flatten()
+    {
         print_field(output, "standing", &line)?;
     }
     if let Some(ToolGrant { allowed_tools, approved, digest, .. }) = grant {
-        let counts = if *approved { "calls need no question" } else { "does not count" };
+        let counts = if *approved { "calls need no question" } else { "not in force" };
         print_field(output, "allowed", &format!("{} ({counts})", allowed_tools.join(", ")))?;
         if !approved && standing.is_none() {
-            let how = "`skillhost skill approve` takes the digest";
-            print_field(output, "", &format!("{how} sha256:{digest} for all of it"))?;
+            print_field(output, "", &approval_command(skill.id().as_str(), digest))?;
         }
     }
     for (label, text) in scripts.map(ScriptApproval::lines).into_iter().flatten() {
@@ -460,18 +461,22 @@ fn trust_name(skill: &Skill) -> &'static str {
     }
 }
 
+/// Returns the command that approves all files of a skill as they are.
+fn approval_command(skill_id: &str, digest: &Digest) -> String {
+    format!(
+        "approve it as it is: skillhost skill approve {skill_id} --yes --digest sha256:{digest}"
+    )
+}
+
 /// Describes the approval status of an agent-created skill.
-fn format_approval_status(standing: &ApprovalStatus) -> Vec<String> {
+fn format_approval_status(skill_id: &str, standing: &ApprovalStatus) -> Vec<String> {
     let author = standing.author.name();
     if standing.approved {
         return vec![format!("created by {author}, approved as it is")];
     }
     vec![
         format!("unapproved: created by {author}, cannot be bound and grants nothing"),
-        format!(
-            "`skillhost skill approve` takes the digest sha256:{} for all of it",
-            standing.digest
-        ),
+        approval_command(skill_id, &standing.digest),
     ]
 }
 

@@ -90,7 +90,10 @@ fn missing_interpreter_is_named() {
     let command = vec!["no-such-python".to_owned()];
     skill.operator.settings.interpreters.insert(".py".into(), command);
     let error = skill.plan("a.py", &[]).unwrap_err();
-    assert_eq!((error.kind, &*error.message), (ErrorKind::NotFound, "no no-such-python"));
+    assert_eq!(
+        (error.kind, &*error.message),
+        (ErrorKind::NotFound, "interpreter `no-such-python` not found")
+    );
 }
 
 #[test]

@@ -510,8 +510,11 @@ fn allowed_tools_require_approval() {
     assert_eq!(details["tool_grant"]["approved"], false);
     let digest = details["tool_grant"]["digest"].as_str().unwrap();
     let details = run_skill(&home, &["show", "beads"]).success().stdout;
-    assert!(details.contains("allowed      move_path (does not count)\n"), "{details}");
-    assert!(details.contains(&format!("takes the digest sha256:{digest}")), "{details}");
+    assert!(details.contains("allowed      move_path (not in force)\n"), "{details}");
+    assert!(
+        details.contains(&format!("skillhost skill approve beads --yes --digest sha256:{digest}")),
+        "{details}"
+    );
     let doctor = run_skill(&home, &["doctor"]).success();
     let notice = "`allowed-tools` of `beads` (move_path) does not count until a person approves the \
                  skill: skillhost skill approve beads";
