@@ -28,13 +28,13 @@ type Resolution = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send>>;
 
 /// The resolution of names.
 #[derive(Clone)]
-pub(crate) struct ResolveNames(Arc<dyn Fn(String) -> Resolution + Send + Sync>);
+pub(crate) struct NameResolver(Arc<dyn Fn(String) -> Resolution + Send + Sync>);
 
 /// The hosts that a run may reach.
 #[derive(Debug)]
 pub(crate) struct HostAccess {
     policy: NetworkPolicy,
-    resolver: ResolveNames,
+    resolver: NameResolver,
     /// The proxy of the machine's network.
     parent: Option<ParentProxy>,
     contacts: Mutex<ContactRecord>,
@@ -54,7 +54,7 @@ pub(crate) enum ConnectError {
     Unreachable { host: String, reason: String },
 }
 
-impl ResolveNames {
+impl NameResolver {
     /// Returns the resolution of the system.
     pub(crate) fn system() -> Self {
         Self::from_function(|name| async move {
@@ -71,16 +71,16 @@ impl ResolveNames {
     }
 }
 
-impl fmt::Debug for ResolveNames {
+impl fmt::Debug for NameResolver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("ResolveNames")
+        f.write_str("NameResolver")
     }
 }
 
 impl HostAccess {
     pub(crate) fn new(
         policy: NetworkPolicy,
-        resolver: ResolveNames,
+        resolver: NameResolver,
         parent: Option<ParentProxy>,
     ) -> Self {
         Self { policy, resolver, parent, contacts: Mutex::default() }

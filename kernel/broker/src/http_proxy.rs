@@ -49,7 +49,7 @@ type ResponseBody = Either<Incoming, String>;
 
 /// The part of a connection that outlives the answer to its request.
 #[derive(Default)]
-struct Continuation {
+struct ProxyTunnel {
     /// The bytes after a `CONNECT`, and the connection to the host.
     tunnel: Option<(OnUpgrade, TcpStream)>,
     /// The connection to the host of another request.
@@ -58,7 +58,7 @@ struct Continuation {
 
 /// Serves a connection of a program to its end.
 pub(crate) async fn serve(stream: TcpStream, access: Arc<HostAccess>) {
-    let continuation = Arc::new(Mutex::new(Continuation::default()));
+    let continuation = Arc::new(Mutex::new(ProxyTunnel::default()));
     let service = service_fn(|request| {
         let (access, continuation) = (Arc::clone(&access), Arc::clone(&continuation));
         async move {
@@ -88,13 +88,13 @@ pub(crate) async fn serve(stream: TcpStream, access: Arc<HostAccess>) {
 }
 
 /// The reason for an answer of the proxy itself.
-enum ProxyProblem {
+enum ProxyError {
     Request(&'static str),
     Connect(ConnectError),
     Upstream(hyper::Error),
 }
 
-impl ProxyProblem {
+impl ProxyError {
     fn to_response(&self) -> Response<ResponseBody> {
         let (status, text) = match self {
             Self::Request(reason) => (StatusCode::BAD_REQUEST, (*reason).to_owned()),
@@ -130,13 +130,13 @@ impl ProxyProblem {
     }
 }
 
-impl From<ConnectError> for ProxyProblem {
+impl From<ConnectError> for ProxyError {
     fn from(error: ConnectError) -> Self {
         Self::Connect(error)
     }
 }
 
-impl From<hyper::Error> for ProxyProblem {
+impl From<hyper::Error> for ProxyError {
     fn from(error: hyper::Error) -> Self {
         Self::Upstream(error)
     }
@@ -145,8 +145,8 @@ impl From<hyper::Error> for ProxyProblem {
 async fn answer(
     mut request: Request<Incoming>,
     access: &HostAccess,
-    continuation: &Mutex<Continuation>,
-) -> Result<Response<ResponseBody>, ProxyProblem> {
+    continuation: &Mutex<ProxyTunnel>,
+) -> Result<Response<ResponseBody>, ProxyError> {
     let (host, port) = read_destination(request.method(), request.uri())?;
     let stream = access.connect(&host, port).await?;
     if request.method() == Method::CONNECT {
@@ -167,30 +167,30 @@ async fn answer(
 }
 
 /// Returns the host and port that a request names.
-fn read_destination(method: &Method, uri: &Uri) -> Result<(String, u16), ProxyProblem> {
-    let authority = uri.authority().ok_or(ProxyProblem::Request(
+fn read_destination(method: &Method, uri: &Uri) -> Result<(String, u16), ProxyError> {
+    let authority = uri.authority().ok_or(ProxyError::Request(
         "this is a proxy: a request names its host, as in `GET http://HOST/` or `CONNECT HOST:443`",
     ))?;
     if authority.as_str().contains('@') {
-        return Err(ProxyProblem::Request("a user is not part of a host"));
+        return Err(ProxyError::Request("a user is not part of a host"));
     }
     let port = match (method, uri.scheme_str()) {
-        (&Method::CONNECT, _) => authority
-            .port_u16()
-            .ok_or(ProxyProblem::Request("`CONNECT` names a host and a port"))?,
+        (&Method::CONNECT, _) => {
+            authority.port_u16().ok_or(ProxyError::Request("`CONNECT` names a host and a port"))?
+        }
         (_, Some("http")) => match authority.port_u16() {
             Some(port) => port,
             None if authority.as_str() == authority.host() => 80,
-            None => return Err(ProxyProblem::Request("the port is not valid")),
+            None => return Err(ProxyError::Request("the port is not valid")),
         },
-        _ => return Err(ProxyProblem::Request("use `CONNECT` for schemes other than `http`")),
+        _ => return Err(ProxyError::Request("use `CONNECT` for schemes other than `http`")),
     };
     Ok((authority.host().to_owned(), port))
 }
 
 /// Returns the request for the host itself, which is named by the address alone.
-fn to_upstream(mut request: Request<Incoming>) -> Result<Request<Incoming>, ProxyProblem> {
-    let invalid = || ProxyProblem::Request("the address is not valid");
+fn to_upstream(mut request: Request<Incoming>) -> Result<Request<Incoming>, ProxyError> {
+    let invalid = || ProxyError::Request("the address is not valid");
     let uri = request.uri();
     let host = uri.authority().ok_or_else(invalid)?.as_str();
     let host = HeaderValue::from_str(host).map_err(|_| invalid())?;

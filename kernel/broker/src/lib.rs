@@ -27,7 +27,7 @@ use tokio::time::timeout;
 
 pub use contacts::HostContact;
 
-use destination::{HostAccess, ResolveNames};
+use destination::{HostAccess, NameResolver};
 use parent_proxy::ParentProxy;
 
 /// The port of the proxy in the network namespace of a run.
@@ -57,13 +57,13 @@ impl NetworkBroker {
     /// The descriptor is not a listener.
     pub fn start(listener: OwnedFd, policy: NetworkPolicy) -> io::Result<Self> {
         let parent = ParentProxy::from_environment();
-        Self::start_with(listener, policy, ResolveNames::system(), parent)
+        Self::start_with(listener, policy, NameResolver::system(), parent)
     }
 
     fn start_with(
         listener: OwnedFd,
         policy: NetworkPolicy,
-        resolver: ResolveNames,
+        resolver: NameResolver,
         parent: Option<ParentProxy>,
     ) -> io::Result<Self> {
         let listener = TcpListener::from(listener);

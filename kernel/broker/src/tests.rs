@@ -23,8 +23,8 @@ fn policy(allowed: &[&str]) -> NetworkPolicy {
 }
 
 /// Resolves `inside…` to this machine, `mixed…` to this machine and a public address.
-fn resolver() -> ResolveNames {
-    ResolveNames::from_function(|name| async move {
+fn resolver() -> NameResolver {
+    NameResolver::from_function(|name| async move {
         let local = IpAddr::V4(Ipv4Addr::LOCALHOST);
         let public: IpAddr = "1.1.1.1".parse().unwrap();
         match name.split('.').next().unwrap() {

@@ -72,7 +72,7 @@ type CallOutcome = Result<Box<RawValue>, WireError>;
 
 /// The reason why a request has no result.
 #[derive(Debug)]
-pub(crate) enum RequestFailure {
+pub(crate) enum RequestError {
     /// The program answered with an error.
     Reported(WireError),
     /// The connection is closed.
@@ -118,13 +118,13 @@ impl ProgramChannel {
         method: &str,
         params: &impl Serialize,
         scope: Option<Arc<CallScope>>,
-    ) -> Result<Box<RawValue>, RequestFailure> {
+    ) -> Result<Box<RawValue>, RequestError> {
         let (answer, answered) = oneshot::channel();
         let id = {
             let mut calls = self.calls();
             // Checked with the lock: the reader clears the calls once it has closed.
             if self.shared.closed.is_cancelled() {
-                return Err(RequestFailure::Closed);
+                return Err(RequestError::Closed);
             }
             calls.last += 1;
             let id = calls.last;
@@ -135,15 +135,15 @@ impl ProgramChannel {
         let Some(line) = to_line(&KernelMessage { id: Some(id), method, params }) else {
             self.calls().open.remove(&id);
             guard.answered = true;
-            return Err(RequestFailure::TooLong);
+            return Err(RequestError::TooLong);
         };
         // A closed queue closes the answer as well.
         let _ = self.shared.lines.send(line).await;
         let outcome = answered.await;
         guard.answered = true;
         match outcome {
-            Ok(outcome) => outcome.map_err(RequestFailure::Reported),
-            Err(_) => Err(RequestFailure::Closed),
+            Ok(outcome) => outcome.map_err(RequestError::Reported),
+            Err(_) => Err(RequestError::Closed),
         }
     }
 
@@ -245,7 +245,7 @@ impl ProgramChannel {
                             true => channel.shared.reads.acquire().await.ok(),
                             false => None,
                         };
-                        let line = answer_line(&request.id, scope.serve(&request).await);
+                        let line = format_answer(&request.id, scope.serve(&request).await);
                         // A closed connection needs no answer.
                         let _ = channel.shared.lines.send(line).await;
                     };
@@ -261,7 +261,7 @@ impl ProgramChannel {
             Err(refused) => refused,
         };
         // Awaited here, so that a program that only writes is not read any more.
-        let _ = self.shared.lines.send(answer_line(&request.id, Err(refused))).await;
+        let _ = self.shared.lines.send(format_answer(&request.id, Err(refused))).await;
     }
 
     fn admit(
@@ -328,7 +328,7 @@ struct CancelParams {
     id: u64,
 }
 
-fn answer_line(id: &str, outcome: CallOutcome) -> Vec<u8> {
+fn format_answer(id: &str, outcome: CallOutcome) -> Vec<u8> {
     let (result, error) = match outcome {
         Ok(result) => (Some(result), None),
         Err(error) => (None, Some(error)),

@@ -27,7 +27,7 @@ use crate::settings_stamp::SettingsStamp;
 const SKILL_MD: &str = "SKILL.md";
 
 /// The time limit of a call without one in the policy.
-const LONGEST_CALL: Duration = Duration::from_secs(3600);
+const MAX_CALL_TIME: Duration = Duration::from_secs(3600);
 
 /// The programs of skills: their private copies, policies, grants and processes.
 #[derive(Clone)]
@@ -322,7 +322,7 @@ impl SharedPlan {
 
     fn limit(&self) -> Duration {
         let seconds = self.script.policy().policy.limits.seconds;
-        seconds.map_or(LONGEST_CALL, Duration::from_secs)
+        seconds.map_or(MAX_CALL_TIME, Duration::from_secs)
     }
 
     fn spec(plan: &Arc<Self>) -> ProgramSpec {

@@ -90,11 +90,11 @@ struct CrashHistory {
     limits: RestartLimits,
     /// The origin of the times of the backoff.
     started: Instant,
-    latest: Option<Crash>,
+    latest: Option<CrashRecord>,
 }
 
 #[derive(Clone)]
-struct Crash {
+struct CrashRecord {
     why: String,
     at: Instant,
     decision: RestartDecision,
@@ -298,7 +298,7 @@ impl Drop for ProcessCount {
 impl ProgramSlot {
     /// Waits until the pause after a crash is over, if it is over before the deadline.
     async fn wait_for_restart(&self, deadline: Instant) -> Result<(), ProgramError> {
-        let Some(Crash { why, at, decision }) = lock(&self.crashes).latest.clone() else {
+        let Some(CrashRecord { why, at, decision }) = lock(&self.crashes).latest.clone() else {
             return Ok(());
         };
         let until = match decision {
@@ -331,7 +331,7 @@ impl ProgramSlot {
             Err(_) => true,
         };
         let history = lock(&self.crashes);
-        let counts = |crash: &Crash| crash.at.elapsed() < history.limits.within;
+        let counts = |crash: &CrashRecord| crash.at.elapsed() < history.limits.within;
         has_process || history.latest.as_ref().is_some_and(counts)
     }
 }
@@ -345,7 +345,7 @@ impl CrashHistory {
             other => other.to_string(),
         };
         tracing::warn!(why, ?decision, "program of a skill ended");
-        self.latest = Some(Crash { why, at: now, decision });
+        self.latest = Some(CrashRecord { why, at: now, decision });
     }
 }
 

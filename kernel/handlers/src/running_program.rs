@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::call_scope::{CallScope, ProgramSkill};
 use crate::error::ProgramError;
-use crate::program_channel::{ProgramChannel, RequestFailure};
+use crate::program_channel::{ProgramChannel, RequestError};
 use crate::program_child::{ProgramChild, ProgramSpec};
 use crate::program_log::ProgramLog;
 use crate::protocol::{WireError, is_nested_too_deep};
@@ -213,10 +213,8 @@ impl RunningProgram {
         let params = LoadParams { entry };
         match self.monitored.channel.request("program/load", &params, None).await {
             Ok(loaded) => parse_metadata(&loaded),
-            Err(RequestFailure::Reported(error)) => {
-                Err(ProgramError::Load(error.into_call_error()))
-            }
-            Err(RequestFailure::Closed | RequestFailure::TooLong) => {
+            Err(RequestError::Reported(error)) => Err(ProgramError::Load(error.into_call_error())),
+            Err(RequestError::Closed | RequestError::TooLong) => {
                 Err(self.monitored.end_error().await)
             }
         }
@@ -281,11 +279,11 @@ impl RunningProgram {
             self.monitored.channel.request("program/call", &params, Some(Arc::clone(&scope)));
         match request.await {
             Ok(result) => parse_result(&result),
-            Err(RequestFailure::Reported(error)) => {
+            Err(RequestError::Reported(error)) => {
                 Err(ProgramError::Reported(error.into_call_error()))
             }
-            Err(RequestFailure::TooLong) => Err(ProgramError::LongArguments),
-            Err(RequestFailure::Closed) => Err(self.monitored.end_error().await),
+            Err(RequestError::TooLong) => Err(ProgramError::LongArguments),
+            Err(RequestError::Closed) => Err(self.monitored.end_error().await),
         }
     }
 

@@ -13,7 +13,7 @@ pub struct DomainPattern(String);
 /// An entry of a domain list that is not a host name or pattern.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not a host name: {reason}")]
-pub struct InvalidDomain {
+pub struct DomainError {
     /// The entry.
     pub text: String,
     /// The rule that it violates.
@@ -24,9 +24,9 @@ impl DomainPattern {
     /// Parses a pattern; a trailing dot is not part of the name.
     ///
     /// # Errors
-    /// [`InvalidDomain`] for a scheme, port, path, address with a port or a wildcard that is too wide.
-    pub fn parse(text: &str) -> Result<Self, InvalidDomain> {
-        let invalid = |reason| InvalidDomain { text: text.to_owned(), reason };
+    /// [`DomainError`] for a scheme, port, path, address with a port or a wildcard that is too wide.
+    pub fn parse(text: &str) -> Result<Self, DomainError> {
+        let invalid = |reason| DomainError { text: text.to_owned(), reason };
         if let Ok(address) = text.parse::<Ipv6Addr>() {
             // One form of an address, and that of IPv4 for the same host.
             return Ok(Self(address.to_canonical().to_string()));
@@ -90,9 +90,9 @@ impl DomainPattern {
 }
 
 impl TryFrom<String> for DomainPattern {
-    type Error = InvalidDomain;
+    type Error = DomainError;
 
-    fn try_from(text: String) -> Result<Self, InvalidDomain> {
+    fn try_from(text: String) -> Result<Self, DomainError> {
         Self::parse(&text)
     }
 }

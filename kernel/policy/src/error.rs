@@ -1,7 +1,7 @@
 //! The reasons why a policy is not valid.
 
 use crate::allowed_entry::UnusableEntry;
-use crate::domain::InvalidDomain;
+use crate::domain::DomainError;
 
 /// The reason why a policy is not valid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -39,7 +39,7 @@ pub enum PolicyError {
         /// The list.
         key: &'static str,
         /// The reason.
-        source: InvalidDomain,
+        source: DomainError,
     },
 }
 

@@ -7,7 +7,7 @@ use crate::error::PolicyError;
 use crate::isolation::IsolationLevel;
 use crate::layer::{LimitLayer, PolicyLayer};
 use crate::limits::ResourceLimits;
-use crate::paths::{PolicyRoots, unite};
+use crate::paths::{PolicyRoots, append_missing};
 use crate::policy::SandboxPolicy;
 
 impl PolicyLayer {
@@ -19,15 +19,15 @@ impl PolicyLayer {
             let own = self.filesystem.get_or_insert_default();
             replace(&mut own.allow_read, specific.allow_read.as_ref());
             replace(&mut own.allow_write, specific.allow_write.as_ref());
-            unite(&mut own.deny_read, &specific.deny_read);
-            unite(&mut own.deny_write, &specific.deny_write);
+            append_missing(&mut own.deny_read, &specific.deny_read);
+            append_missing(&mut own.deny_write, &specific.deny_write);
         }
         if let Some(specific) = &specific.network {
             let own = self.network.get_or_insert_default();
             replace(&mut own.allowed_domains, specific.allowed_domains.as_ref());
             replace(&mut own.allow_unix_sockets, specific.allow_unix_sockets.as_ref());
             replace(&mut own.allow_local_binding, specific.allow_local_binding.as_ref());
-            unite(&mut own.denied_domains, &specific.denied_domains);
+            append_missing(&mut own.denied_domains, &specific.denied_domains);
         }
         if let Some(specific) = specific.limits {
             let own = self.limits.get_or_insert_default();
@@ -79,10 +79,10 @@ impl SandboxPolicy {
         };
         if let Some(files) = &layer.filesystem {
             let own = &mut wide.filesystem;
-            unite(&mut own.deny_read, &resolve("denyRead", &files.deny_read)?);
-            unite(&mut own.deny_write, &resolve("denyWrite", &files.deny_write)?);
+            append_missing(&mut own.deny_read, &resolve("denyRead", &files.deny_read)?);
+            append_missing(&mut own.deny_write, &resolve("denyWrite", &files.deny_write)?);
             if let Some(readable) = &files.allow_read {
-                unite(&mut own.allow_read, &resolve("allowRead", readable)?);
+                append_missing(&mut own.allow_read, &resolve("allowRead", readable)?);
             }
             if let Some(writable) = &files.allow_write {
                 let writable = resolve("allowWrite", writable)?;
@@ -90,15 +90,15 @@ impl SandboxPolicy {
                     let (work, kept): (Vec<PathBuf>, _) =
                         own.allow_write.drain(..).partition(|path| path.starts_with(roots.work));
                     own.allow_write = kept;
-                    unite(&mut own.allow_read, &work);
+                    append_missing(&mut own.allow_read, &work);
                 }
-                unite(&mut own.allow_write, &writable);
+                append_missing(&mut own.allow_write, &writable);
                 own.allow_read.retain(|path| !own.allow_write.contains(path));
             }
         }
         if let Some(network) = &layer.network {
             let own = &mut wide.network;
-            unite(
+            append_missing(
                 &mut own.denied_domains,
                 &parse_domains("deniedDomains", &network.denied_domains)?,
             );

@@ -27,7 +27,7 @@ mod settings;
 pub use address::is_public_address;
 pub use allowed_entry::{AllowedEntry, PathProblem, UnusableEntry};
 pub use composition::{ComposedPolicy, PolicyPermission, PolicySource, SECRET_NAMES, SecretPath};
-pub use domain::{DomainPattern, InvalidDomain};
+pub use domain::{DomainError, DomainPattern};
 pub use error::PolicyError;
 pub use granted_policy::{GrantedPolicy, PolicyChange};
 pub use isolation::{Guarantee, IsolationLevel, IsolationRequirement};

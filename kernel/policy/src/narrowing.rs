@@ -4,7 +4,7 @@ use crate::domain::DomainPattern;
 use crate::error::PolicyError;
 use crate::layer::{LimitLayer, PolicyLayer};
 use crate::limits::ResourceLimits;
-use crate::paths::{PolicyRoots, intersect_paths, unite};
+use crate::paths::{PolicyRoots, append_missing, intersect_paths};
 use crate::policy::SandboxPolicy;
 
 /// A request of a layer that the policy does not grant.
@@ -33,8 +33,8 @@ impl SandboxPolicy {
                 list.iter().map(|text| roots.resolve(key, text)).collect::<Result<Vec<_>, _>>()
             };
             let own = &mut narrow.filesystem;
-            unite(&mut own.deny_read, &resolve("denyRead", &files.deny_read)?);
-            unite(&mut own.deny_write, &resolve("denyWrite", &files.deny_write)?);
+            append_missing(&mut own.deny_read, &resolve("denyRead", &files.deny_read)?);
+            append_missing(&mut own.deny_write, &resolve("denyWrite", &files.deny_write)?);
             // What may be written may be read, so a readable path may be inside of a writable one.
             let readable: Vec<_> = own.allow_read.iter().chain(&own.allow_write).cloned().collect();
             for (key, requested, allowed, wide) in [
@@ -63,7 +63,10 @@ impl SandboxPolicy {
                 list.iter().map(parse).collect::<Result<Vec<_>, _>>()
             };
             let own = &mut narrow.network;
-            unite(&mut own.denied_domains, &domains("deniedDomains", &network.denied_domains)?);
+            append_missing(
+                &mut own.denied_domains,
+                &domains("deniedDomains", &network.denied_domains)?,
+            );
             if let Some(requested) = &network.allowed_domains {
                 let requested = domains("allowedDomains", requested)?;
                 let key = "allowedDomains";

@@ -80,7 +80,7 @@ pub(crate) fn intersect_paths(wide: &[PathBuf], narrow: &[PathBuf]) -> Vec<PathB
 }
 
 /// Adds the entries of a list that are not in another one.
-pub(crate) fn unite<T: PartialEq + Clone>(list: &mut Vec<T>, more: &[T]) {
+pub(crate) fn append_missing<T: PartialEq + Clone>(list: &mut Vec<T>, more: &[T]) {
     for entry in more {
         if !list.contains(entry) {
             list.push(entry.clone());

@@ -191,7 +191,7 @@ impl SkillPrograms {
         name: &str,
     ) -> Result<Option<SkillProgram>, CallError> {
         let (host, provider) = self.provider()?;
-        for (skill, key) in readings(name) {
+        for (skill, key) in parse_program_name(name) {
             let limit = host.limits().tool;
             let programs = match list_skill_programs(&provider, context, Some(skill), limit).await {
                 Ok(programs) => programs,
@@ -295,7 +295,7 @@ impl SkillPrograms {
 
 /// Returns the skills and programs that a name may mean, the most likely first. Ids of skills may
 /// contain dots.
-fn readings(name: &str) -> Vec<(&str, Option<&str>)> {
+fn parse_program_name(name: &str) -> Vec<(&str, Option<&str>)> {
     let mut readings = Vec::new();
     match name.rsplit_once('/') {
         Some((before, key)) => {
@@ -373,15 +373,18 @@ mod tests {
 
     #[test]
     fn names_have_several_readings() {
-        assert_eq!(readings("quotes"), [("quotes", None)]);
-        assert_eq!(readings("quotes.chart"), [("quotes.chart", None), ("quotes", Some("chart"))]);
+        assert_eq!(parse_program_name("quotes"), [("quotes", None)]);
+        assert_eq!(
+            parse_program_name("quotes.chart"),
+            [("quotes.chart", None), ("quotes", Some("chart"))]
+        );
         let expected = [("quotes", Some("chart")), ("chart", None)];
-        assert_eq!(readings("quotes/chart"), expected);
-        assert_eq!(readings("tools/quotes/chart"), expected);
-        assert_eq!(readings("/quotes"), [("quotes", None)]);
-        assert_eq!(readings("/quotes/chart"), expected);
-        assert_eq!(readings("/"), []);
-        assert_eq!(readings("."), [(".", None)]);
+        assert_eq!(parse_program_name("quotes/chart"), expected);
+        assert_eq!(parse_program_name("tools/quotes/chart"), expected);
+        assert_eq!(parse_program_name("/quotes"), [("quotes", None)]);
+        assert_eq!(parse_program_name("/quotes/chart"), expected);
+        assert_eq!(parse_program_name("/"), []);
+        assert_eq!(parse_program_name("."), [(".", None)]);
     }
 
     #[test]

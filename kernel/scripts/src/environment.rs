@@ -113,7 +113,7 @@ fn is_refused(name: &str) -> bool {
 }
 
 /// Returns the complete environment of a run; `variable` reads one of this process.
-pub(crate) fn script_environment(
+pub(crate) fn build_environment(
     interpreter: &Interpreter,
     directories: &RunDirectories<'_>,
     variables: &BTreeMap<String, String>,
@@ -130,7 +130,7 @@ pub(crate) fn script_environment(
     if variable("LANG").is_none() && variable("LC_ALL").is_none() {
         set("LANG", "C.UTF-8".into());
     }
-    set("PATH", search_path(interpreter).into());
+    set("PATH", build_search_path(interpreter).into());
     set("HOME", directories.home.into());
     set("TMPDIR", directories.temporary.into());
     set("USER", "sandbox".into());
@@ -149,7 +149,7 @@ pub(crate) fn script_environment(
 }
 
 /// Puts the directories of the interpreters first, so that a script finds the same ones by their names.
-fn search_path(interpreter: &Interpreter) -> String {
+fn build_search_path(interpreter: &Interpreter) -> String {
     let own = interpreter.program.parent().map(PathBuf::from);
     let all = own.iter().chain(&interpreter.companions).filter_map(|directory| directory.to_str());
     let is_other = |text: &&str| !text.contains(':') && !SYSTEM_PATH.split(':').any(|d| d == *text);
@@ -220,7 +220,7 @@ mod tests {
         };
         let variables = BTreeMap::from([("A".to_owned(), "b".to_owned())]);
         let all = |name: &str| Some(OsString::from(format!("value of {name}")));
-        let environment = script_environment(&interpreter, &directories, &variables, all);
+        let environment = build_environment(&interpreter, &directories, &variables, all);
         let text = |name: &str| environment[&OsString::from(name)].to_str().unwrap().to_owned();
         assert_eq!((text("HOME"), text("SKILL_DIR")), ("/s/home".into(), "/r/pdf".into()));
         assert!(text("PATH").starts_with("/opt/py/bin:/usr/local/bin"), "{}", text("PATH"));

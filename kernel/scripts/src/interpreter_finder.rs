@@ -23,7 +23,7 @@ const SYSTEM_DIRS: [&str; 5] = ["/usr", "/bin", "/sbin", "/lib", "/lib64"];
 
 /// The interpreters that are known, by the name of their program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Family {
+enum InterpreterFamily {
     Python,
     Shell,
     Node,
@@ -84,15 +84,15 @@ impl InterpreterFinder {
             Some(".ps1") => list(&["pwsh"]),
             _ => {
                 let name = parse_shebang(path, content, executable)?;
-                return self.resolve(&[name], "#!", Family::default_arguments);
+                return self.resolve(&[name], "#!", InterpreterFamily::default_arguments);
             }
         };
-        self.resolve(&names, suffix.unwrap_or_default(), Family::default_arguments)
+        self.resolve(&names, suffix.unwrap_or_default(), InterpreterFamily::default_arguments)
     }
 
     fn find_typescript(&self) -> Result<Interpreter, InterpreterError> {
         let (suffix, names) = (".ts", ["node".to_owned()]);
-        let node = self.resolve(&names, suffix, Family::default_arguments)?;
+        let node = self.resolve(&names, suffix, InterpreterFamily::default_arguments)?;
         let version = node.version.as_deref().unwrap_or_default();
         let mut parts = version.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
         let version = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
@@ -114,14 +114,14 @@ impl InterpreterFinder {
         &self,
         names: &[String],
         suffix: &str,
-        arguments: impl Fn(Family) -> Vec<String>,
+        arguments: impl Fn(InterpreterFamily) -> Vec<String>,
     ) -> Result<Interpreter, InterpreterError> {
         let found = names.iter().find_map(|name| Some((name, self.locate(name)?)));
         let Some((name, file)) = found else {
             let (names, suffix) = (names.to_vec(), suffix.to_owned());
             return Err(InterpreterError::NotFound { names, suffix });
         };
-        let family = Family::of_program(name);
+        let family = InterpreterFamily::of_program(name);
         let mut interpreter = resolve_cached(&file, family)?;
         interpreter.arguments = arguments(family);
         Ok(interpreter)
@@ -140,7 +140,7 @@ impl InterpreterFinder {
     }
 }
 
-impl Family {
+impl InterpreterFamily {
     fn of_program(name: &str) -> Self {
         let name = name.rsplit('/').next().unwrap_or(name);
         match name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.') {
@@ -204,9 +204,9 @@ fn useful_directories(all: &[PathBuf]) -> Vec<PathBuf> {
 }
 
 /// The identity of a program's file: another installation changes it.
-type FileIdentity = (PathBuf, u64, u64, Option<SystemTime>, Family);
+type FileIdentity = (PathBuf, u64, u64, Option<SystemTime>, InterpreterFamily);
 
-fn resolve_cached(file: &Path, family: Family) -> Result<Interpreter, InterpreterError> {
+fn resolve_cached(file: &Path, family: InterpreterFamily) -> Result<Interpreter, InterpreterError> {
     static KNOWN: Mutex<Option<HashMap<FileIdentity, Interpreter>>> = Mutex::new(None);
     let meta = fs::metadata(file).ok();
     let key =
@@ -246,12 +246,12 @@ fn parse_shebang(path: &str, content: &[u8], executable: bool) -> Result<String,
             words.find(|word| !word.starts_with('-') && !word.contains('=')).unwrap_or_default();
     }
     let name = program.rsplit('/').next().unwrap_or_default();
-    match Family::of_program(name) {
-        Family::Other => Err(unsupported("its #! line names no known interpreter")),
+    match InterpreterFamily::of_program(name) {
+        InterpreterFamily::Other => Err(unsupported("its #! line names no known interpreter")),
         // One of the user's other shells may not exist here, and `sh` has no such options.
-        Family::Shell => Ok("bash".to_owned()),
-        Family::Python => Ok("python3".to_owned()),
-        Family::Node => Ok("node".to_owned()),
+        InterpreterFamily::Shell => Ok("bash".to_owned()),
+        InterpreterFamily::Python => Ok("python3".to_owned()),
+        InterpreterFamily::Node => Ok("node".to_owned()),
         _ => Ok(name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.').to_owned()),
     }
 }

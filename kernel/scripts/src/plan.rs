@@ -14,7 +14,7 @@ use skillhost_payload::{CallError, ErrorKind, SkillTree, SkillTreeFile};
 use skillhost_policy::{ComposedPolicy, GrantedPolicy, OperatorPolicy, PolicyLayer, PolicyUse};
 use skillhost_sandbox::{IsolationReport, LaunchSpec, SandboxLauncher};
 
-use crate::environment::{RunDirectories, check_variables, script_environment};
+use crate::environment::{RunDirectories, build_environment, check_variables};
 use crate::grant_terms::{
     COPY_NAME, PolicyTerms, RequiredPaths, SCRATCH_NAME, grant_policy, settings_id,
 };
@@ -220,7 +220,7 @@ impl ScriptPlan {
             temporary: &self.temporary,
         };
         let mut environment =
-            script_environment(&self.interpreter, &directories, &self.variables, |name| {
+            build_environment(&self.interpreter, &directories, &self.variables, |name| {
                 std::env::var_os(name)
             });
         if let Some(parent) = package_parent(&self.tree, &self.path) {

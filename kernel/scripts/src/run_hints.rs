@@ -17,7 +17,7 @@ pub(crate) struct HintFacts<'a> {
 }
 
 /// Returns the remarks about a run.
-pub(crate) fn run_hints(facts: &HintFacts<'_>) -> Vec<String> {
+pub(crate) fn list_hints(facts: &HintFacts<'_>) -> Vec<String> {
     let HintFacts { result, limits, skill } = facts;
     let more = |key: &str, value: u64| {
         format!(

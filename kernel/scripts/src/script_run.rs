@@ -13,7 +13,7 @@ use skillhost_sandbox::{
 use tokio::task::spawn_blocking;
 
 use crate::plan::ScriptPlan;
-use crate::run_hints::{HintFacts, run_hints};
+use crate::run_hints::{HintFacts, list_hints};
 use crate::script_result::{ScriptResult, printable_line};
 use crate::work_directory::{ChangedFile, WorkSnapshot};
 
@@ -71,7 +71,7 @@ impl ScriptPlan {
         };
         let mut result = self.to_result(exit, changes, time);
         result.hints =
-            run_hints(&HintFacts { result: &result, limits: &limits, skill: &self.settings_id });
+            list_hints(&HintFacts { result: &result, limits: &limits, skill: &self.settings_id });
         if !compared {
             result.hints.push("the work directory has too many files to compare all".to_owned());
         }

@@ -10,7 +10,7 @@ use landlock::{
 use skillhost_policy::IsolationLevel;
 
 use super::error::{SetupError, StepContext as _};
-use super::policy_paths::{DEVICES, MACHINE_FILES, open_place, system_paths};
+use super::policy_paths::{DEVICES, MACHINE_FILES, open_path, system_paths};
 use crate::protocol::LaunchRequest;
 
 /// The oldest version with rules for all ways to change a file.
@@ -104,7 +104,7 @@ fn allow_place(
     access: BitFlags<AccessFs>,
     abi: ABI,
 ) -> Result<(), SetupError> {
-    let place = open_place(path).at(&path.display().to_string())?;
+    let place = open_path(path).at(&path.display().to_string())?;
     add_rule(rules, path, place.as_fd(), access, abi)
 }
 

@@ -16,7 +16,7 @@ use rustix::process::{chdir, pivot_root};
 
 use super::error::{SetupError, StepContext as _};
 use super::host_sockets::{hidden_runtime_directories, kept_runtime_files};
-use super::policy_paths::{DEVICES, open_place, system_paths};
+use super::policy_paths::{DEVICES, open_path, system_paths};
 use crate::isolation::RefusalKind;
 use crate::protocol::LaunchRequest;
 use crate::sys::{MountAttributes, set_mount_attributes};
@@ -100,7 +100,7 @@ pub(super) fn copy_trees(
 
 fn copy_tree(path: &Path, attributes: MountAttributes<'_>) -> Result<TreeContent, SetupError> {
     let name = path.display().to_string();
-    let place = open_place(path).at(&name)?;
+    let place = open_path(path).at(&name)?;
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
         | OpenTreeFlags::AT_RECURSIVE

@@ -14,7 +14,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
-use super::policy_paths::open_place;
+use super::policy_paths::open_path;
 
 /// The deepest nesting that is entered below a directory of the policy.
 pub(super) const MAX_DEPTH: usize = 256;
@@ -57,7 +57,7 @@ impl DirectoryEntry {
 impl OpenDirectory {
     /// Opens a directory of the policy.
     pub(super) fn open_root(path: &Path) -> io::Result<Self> {
-        Self::open_in(open_place(path)?.as_fd(), c".")
+        Self::open_in(open_path(path)?.as_fd(), c".")
     }
 
     /// Opens an entry of a directory. An unreadable directory of this user gets its mode again on
@@ -190,7 +190,7 @@ impl PinnedEntry {
         let inside = roots.iter().filter(|root| path.starts_with(root) && path != **root);
         let root = inside.max_by_key(|root| root.as_os_str().len()).ok_or_else(invalid)?;
         let below = path.strip_prefix(root).map_err(io::Error::other)?;
-        let mut parent = open_place(root)?;
+        let mut parent = open_path(root)?;
         for component in below.parent().into_iter().flat_map(Path::components) {
             let name = CString::new(component.as_os_str().as_bytes())?;
             let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;

@@ -57,7 +57,7 @@ pub(super) fn system_paths() -> impl Iterator<Item = &'static Path> {
 }
 
 /// Opens a path of the policy as a place, without following links.
-pub(super) fn open_place(path: &Path) -> io::Result<OwnedFd> {
+pub(super) fn open_path(path: &Path) -> io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     match openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
         // Inside of another sandbox the call does not exist.
@@ -111,7 +111,7 @@ fn check_path(path: &Path) -> Result<(), SetupError> {
     if !path.is_absolute() {
         return Err(path_error(path, "it is not absolute"));
     }
-    match open_place(path) {
+    match open_path(path) {
         Ok(_) => Ok(()),
         Err(error) if error.raw_os_error() == Some(libc::ELOOP) => {
             Err(path_error(path, "it contains a symbolic link"))
@@ -159,7 +159,7 @@ mod tests {
         fs::write(base.path().join("real/file"), "").unwrap();
         for (name, opens) in [("real/file", true), ("link/file", false), ("link", false)] {
             let path = base.path().join(name);
-            assert_eq!(open_place(&path).is_ok(), opens, "{name}");
+            assert_eq!(open_path(&path).is_ok(), opens, "{name}");
             assert_eq!(open_components(&path).is_ok(), opens, "{name}");
         }
     }
