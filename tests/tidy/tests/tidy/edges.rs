@@ -51,7 +51,13 @@ const LAYERS: &[&[&str]] = &[
         "skillhost-embedding",
         "skillhost-web",
     ],
-    &["skillhost-conversation", "skillhost-backup", "skill-catalog", "skill-compat"],
+    &[
+        "skillhost-conversation",
+        "skillhost-backup",
+        "skillhost-tasks",
+        "skill-catalog",
+        "skill-compat",
+    ],
     &["skillhost-bundled-sdk"],
     &["skillhost-home", "skillhost-events", "skillhost-sdk", "skill-format", "skill-search"],
     &["skillhost-manifest", "skillhost-contract", "skillhost-sandbox"],
@@ -80,6 +86,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("skillhost-manifest", &["skillhost-policy", "yaml-tree"]),
     ("skillhost-events", &["skillhost-files", "skillhost-payload", "skillhost-manifest"]),
     ("skillhost-sdk", &["skillhost-contract", "skillhost-payload"]),
+    ("skillhost-tasks", &["skillhost-events", "skillhost-files", "skillhost-payload"]),
     (
         "skillhost-home",
         &[

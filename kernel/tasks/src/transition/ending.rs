@@ -1,0 +1,120 @@
+//! The ends of tasks, and what follows from them for other tasks.
+
+use std::collections::VecDeque;
+
+use super::step::{TaskEffect, TaskInput, step};
+use super::{append_task_event, apply, questions};
+use crate::store::{StoreResult, StoreTransaction};
+use crate::task::{Task, TaskId, TaskOutcome, TaskState};
+
+/// The topic of the event about the end of a task; its key is the id of the task.
+const ENDED: &str = "task.ended";
+
+/// Ends a task with everything that follows: its event, its questions, its subtasks, its parent's
+/// reservation, and the tasks that wait for it.
+pub(super) fn end_task(
+    rows: &mut dyn StoreTransaction,
+    task: &mut Task,
+    outcome: TaskOutcome,
+    now_ms: u64,
+) -> StoreResult<()> {
+    // A list instead of a recursion: chains of tasks may be long.
+    let mut following = VecDeque::new();
+    end_one(rows, task, outcome, now_ms, &mut following)?;
+    while let Some((id, outcome)) = following.pop_front() {
+        // An earlier end in the list may have ended it already.
+        let Some(mut next) = rows.task(&id)?.filter(|next| !next.state.is_terminal()) else {
+            continue;
+        };
+        end_one(rows, &mut next, outcome, now_ms, &mut following)?;
+    }
+    Ok(())
+}
+
+/// Cancels a task and its subtasks; running ones are only marked.
+pub(super) fn cancel_tree(
+    rows: &mut dyn StoreTransaction,
+    task: &mut Task,
+    by: &str,
+    now_ms: u64,
+) -> StoreResult<()> {
+    if task.state.is_terminal() {
+        return Ok(());
+    }
+    if task.state != TaskState::Running {
+        // Its end cancels its subtasks.
+        return apply(rows, task, TaskInput::RequestCancel { by }, now_ms);
+    }
+    let mut marked = VecDeque::from([task.id.clone()]);
+    apply(rows, task, TaskInput::RequestCancel { by }, now_ms)?;
+    while let Some(parent) = marked.pop_front() {
+        for child in rows.open_children(&parent)? {
+            // The end of a sibling may have changed it.
+            let Some(mut child) = rows.task(&child.id)?.filter(|child| !child.state.is_terminal())
+            else {
+                continue;
+            };
+            if child.state == TaskState::Running {
+                marked.push_back(child.id.clone());
+            }
+            apply(rows, &mut child, TaskInput::RequestCancel { by }, now_ms)?;
+        }
+    }
+    Ok(())
+}
+
+fn end_one(
+    rows: &mut dyn StoreTransaction,
+    task: &mut Task,
+    outcome: TaskOutcome,
+    now_ms: u64,
+    following: &mut VecDeque<(TaskId, TaskOutcome)>,
+) -> StoreResult<()> {
+    // The caller has checked that the task is open, and an open task can end in every state.
+    let Ok(TaskEffect::Ended { epoch }) = step(task, TaskInput::End { outcome }, now_ms) else {
+        return Ok(());
+    };
+    if let Some(epoch) = epoch {
+        let error = match &task.outcome {
+            Some(TaskOutcome::Failed { message, .. }) => Some(message.as_str()),
+            _ => None,
+        };
+        rows.end_attempt(&task.id, epoch, task.state.as_str(), error, now_ms)?;
+    }
+    rows.update_task(task)?;
+    append_task_event(rows, ENDED, task.id.to_string(), task)?;
+    questions::withdraw_of_task(rows, &task.id, now_ms)?;
+    settle_with_parent(rows, task)?;
+    for mut child in rows.open_children(&task.id)? {
+        let by = format!("the end of task `{}`", task.id);
+        match child.state {
+            // Its run ends it.
+            TaskState::Running => {
+                apply(rows, &mut child, TaskInput::RequestCancel { by: &by }, now_ms)?;
+            }
+            _ => following.push_back((child.id, TaskOutcome::Cancelled { by })),
+        }
+    }
+    let completed = task.state == TaskState::Completed;
+    for mut waiting in rows.waiting_for(&task.id)? {
+        let input = TaskInput::EndOther { task: &task.id, completed };
+        match step(&mut waiting, input, now_ms) {
+            Ok(TaskEffect::Ends(outcome)) => following.push_back((waiting.id, outcome)),
+            Ok(_) => rows.update_task(&waiting)?,
+            // Only waiting tasks are listed.
+            Err(_) => {}
+        }
+    }
+    Ok(())
+}
+
+/// Returns the reservation of an ended task to its parent, and adds what it spent.
+fn settle_with_parent(rows: &mut dyn StoreTransaction, task: &Task) -> StoreResult<()> {
+    let Some(parent) = &task.parent else { return Ok(()) };
+    let Some(mut parent) = rows.task(parent)?.filter(|parent| !parent.state.is_terminal()) else {
+        return Ok(());
+    };
+    parent.reserved = parent.reserved.saturating_sub(task.budget.reservation());
+    parent.spent = parent.spent.saturating_add(task.spent);
+    rows.update_task(&parent)
+}
