@@ -79,6 +79,7 @@ impl TaskBudget {
     /// Returns the name of the first limit that the amounts reach, with the limit.
     #[must_use]
     pub fn exhausted_by(&self, spent: &TaskAmounts) -> Option<(&'static str, u64)> {
+        // In the order of the fields.
         let spent = [spent.turns, spent.tokens, spent.time_ms, spent.cost];
         let reached = |((name, limit), spent): ((&'static str, Option<u64>), u64)| {
             limit.filter(|limit| spent >= *limit).map(|limit| (name, limit))

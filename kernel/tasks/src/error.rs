@@ -1,12 +1,11 @@
 //! The errors of queues.
 
 use std::borrow::Cow;
+use std::fmt::Display;
 
 use skillhost_payload::{CallError, ErrorKind};
 
-use crate::task::{TaskClaim, TaskId};
-
-/// An error of an operation of a queue. The operation changed nothing.
+/// An error of an operation of a queue. The operation made no change.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct QueueError {
@@ -73,7 +72,7 @@ impl QueueError {
         Self::new(QueueErrorKind::Invalid, message, hint)
     }
 
-    pub(crate) fn task_not_found(id: &TaskId) -> Self {
+    pub(crate) fn task_not_found(id: &impl Display) -> Self {
         Self::new(QueueErrorKind::NotFound, format!("task `{id}` not found"), "list the tasks")
     }
 
@@ -82,8 +81,7 @@ impl QueueError {
         Self::new(QueueErrorKind::NotFound, message, "list the inbox")
     }
 
-    pub(crate) fn stale(claim: &TaskClaim) -> Self {
-        let TaskClaim { task, epoch } = claim;
+    pub(crate) fn stale(task: &impl Display, epoch: u64) -> Self {
         let message = format!("claim {epoch} of task `{task}` is no longer the current one");
         Self::new(QueueErrorKind::Stale, message, "end the run; another one has the task")
     }

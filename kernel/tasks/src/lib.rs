@@ -12,6 +12,7 @@
 
 mod amounts;
 mod error;
+mod ids;
 mod memory;
 mod operation;
 mod question;
@@ -22,20 +23,19 @@ mod transition;
 
 pub use amounts::{TaskAmounts, TaskBudget};
 pub use error::{QueueError, QueueErrorKind};
+pub use ids::{QuestionId, TaskId};
 pub use memory::MemoryQueue;
 pub use operation::{
-    ClaimFilter, ClaimedTask, HeartbeatStatus, LostWorkers, MAX_INPUT_BYTES, NewTask, NewWait,
-    Operation, OperationOutcome, OperationResult, ReleaseReason, SubmitOutcome, SweepReport,
-    WaitOutcome,
+    ClaimFilter, ClaimedTask, HeartbeatStatus, LostWorkers, NewTask, NewWait, Operation,
+    OperationOutcome, OperationResult, ReleaseReason, SubmitOutcome, SweepReport, WaitOutcome,
 };
 pub use question::{
-    Decider, Decision, DecisionOutcome, MAX_SUBJECT_BYTES, NewQuestion, Question, QuestionId,
-    QuestionKind, QuestionState, subject_digest,
+    Decider, Decision, DecisionOutcome, NewQuestion, Question, QuestionKind, QuestionState,
 };
 pub use queue::{
     OutboxRow, QueryResult, Queue, TaskAttempt, TaskFilter, TaskLine, TaskQuery, TaskQueue,
 };
 pub use task::{
-    EndNotice, FailureReason, SubmitterOrigin, Task, TaskClaim, TaskId, TaskKind, TaskOutcome,
+    EndNotice, FailureReason, SubmitterOrigin, Task, TaskClaim, TaskKind, TaskOutcome,
     TaskProgress, TaskState, TaskSubmitter, TaskWaits, WaitMode,
 };

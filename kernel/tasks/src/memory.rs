@@ -9,11 +9,12 @@ use skillhost_events::Clock;
 use tokio::sync::Notify;
 
 use crate::error::QueueError;
+use crate::ids::TaskId;
 use crate::operation::{ClaimFilter, Operation, OperationResult};
 use crate::question::{Question, QuestionState};
 use crate::queue::{OutboxRow, QueryResult, Queue, TaskAttempt, TaskFilter, TaskLine, TaskQuery};
 use crate::store::{OutboxEvent, OverdueLimits, StoreResult, StoreTransaction};
-use crate::task::{Task, TaskId, TaskState};
+use crate::task::{Task, TaskState};
 use crate::transition::execute_operation;
 
 /// The number of tasks of a list without a limit.
@@ -55,6 +56,7 @@ impl MemoryQueue {
 #[async_trait]
 impl Queue for MemoryQueue {
     async fn execute(&self, operation: Operation) -> OperationResult {
+        // The steady time: leases and pauses must not follow a change of the wall clock.
         let outcome = execute_operation(&mut *self.lock(), operation, self.clock.steady_ms());
         self.changed.notify_waiters();
         outcome
@@ -147,6 +149,7 @@ impl MemoryRows {
                     .is_none_or(|own| task.submitter.thread.as_ref() == Some(own))
                 && filter.before.as_ref().is_none_or(|before| task.id < *before)
         });
+        // The map is in the order of the ids, the oldest first.
         found.reverse();
         found.truncate(if filter.limit == 0 { DEFAULT_LIMIT } else { filter.limit });
         found
@@ -259,6 +262,7 @@ impl StoreTransaction for MemoryRows {
             };
             is_same_origin && question.call == call
         });
+        // The ids grow with time, so the last one is the newest.
         Ok(found.pop())
     }
 
@@ -292,6 +296,7 @@ impl StoreTransaction for MemoryRows {
 
     fn update_task(&mut self, task: &Task) -> StoreResult<()> {
         if let Some(stored) = self.tasks.get_mut(&task.id) {
+            // As the trigger of the other stores: the model must fail where they do.
             assert!(!stored.state.is_terminal(), "a terminal task was changed");
             *stored = task.clone();
         }
@@ -358,6 +363,7 @@ impl StoreTransaction for MemoryRows {
     }
 
     fn append_outbox(&mut self, event: &OutboxEvent) -> StoreResult<()> {
+        // Numbers are not used again, also not those of removed rows.
         self.last_seq += 1;
         let OutboxEvent { topic, key, correlation_id, payload } = event.clone();
         let (seq, topic) = (self.last_seq, topic.to_owned());
@@ -366,6 +372,7 @@ impl StoreTransaction for MemoryRows {
     }
 
     fn remove_outbox(&mut self, seqs: &[i64]) -> StoreResult<usize> {
+        // A number given twice counts once, as in SQL.
         let seqs: BTreeSet<_> = seqs.iter().collect();
         Ok(seqs.into_iter().filter(|seq| self.outbox.remove(seq).is_some()).count())
     }

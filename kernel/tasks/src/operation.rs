@@ -4,14 +4,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::amounts::{TaskAmounts, TaskBudget};
 use crate::error::QueueError;
-use crate::question::{Decision, DecisionOutcome, NewQuestion, Question, QuestionId};
+use crate::ids::{QuestionId, TaskId};
+use crate::question::{Decision, DecisionOutcome, NewQuestion, Question};
 use crate::task::{
-    EndNotice, Task, TaskClaim, TaskId, TaskKind, TaskOutcome, TaskProgress, TaskSubmitter,
-    WaitMode,
+    EndNotice, Task, TaskClaim, TaskKind, TaskOutcome, TaskProgress, TaskSubmitter, WaitMode,
 };
 
 /// The size limit of an input, in bytes.
-pub const MAX_INPUT_BYTES: usize = 256 * 1024;
+pub(crate) const MAX_INPUT_BYTES: usize = 256 * 1024;
 
 /// A task to submit.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -24,7 +24,7 @@ pub struct NewTask {
     pub target: String,
     /// A short text for people.
     pub title: String,
-    /// The input, at most [`MAX_INPUT_BYTES`].
+    /// The input, at most 256 KiB.
     pub input: String,
     /// Tasks of a lane run one after the other.
     pub lane: Option<String>,
@@ -245,7 +245,7 @@ pub enum LostWorkers {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum OperationOutcome {
     /// Of [`Operation::Submit`] and [`Operation::Retry`].
-    Submitted(SubmitOutcome),
+    Submitted(Box<SubmitOutcome>),
     /// Of [`Operation::Claim`].
     Claimed(Vec<ClaimedTask>),
     /// Of [`Operation::Heartbeat`], in the order of the claims.
@@ -298,7 +298,7 @@ pub enum HeartbeatStatus {
 pub enum WaitOutcome {
     /// The task waits; the claim has ended. The questions are in the order of the request.
     Parked(Vec<Question>),
-    /// Nothing is left to wait for; the claim goes on.
+    /// Every part is closed, ended or past; the claim goes on.
     Satisfied(Vec<Question>),
 }
 

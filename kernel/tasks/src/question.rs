@@ -2,10 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::task::TaskId;
-
-/// The id of a question: a ULID in lower case.
-pub type QuestionId = String;
+use crate::ids::{QuestionId, TaskId};
 
 /// The kind of a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -105,14 +102,14 @@ pub struct NewQuestion {
     pub call: String,
     /// A line for lists, untrusted.
     pub title: String,
-    /// The bytes that are decided on, a JSON object of at most [`MAX_SUBJECT_BYTES`].
+    /// The bytes that are decided on, a JSON object of at most 4 MiB.
     pub subject: String,
     /// The permitted choices; empty permits any text.
     pub options: Vec<String>,
 }
 
 /// The size limit of a subject, in bytes.
-pub const MAX_SUBJECT_BYTES: usize = 4 << 20;
+pub(crate) const MAX_SUBJECT_BYTES: usize = 4 << 20;
 
 /// A decision.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -152,6 +149,6 @@ pub enum DecisionOutcome {
 
 /// Returns the digest of a subject: its sha256, hexadecimal.
 #[must_use]
-pub fn subject_digest(subject: &str) -> String {
+pub(crate) fn subject_digest(subject: &str) -> String {
     skillhost_files::sha256_hex(subject.as_bytes())
 }

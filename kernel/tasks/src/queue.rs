@@ -8,16 +8,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::amounts::TaskAmounts;
 use crate::error::QueueError;
+use crate::ids::{QuestionId, TaskId};
 use crate::operation::{
     ClaimFilter, ClaimedTask, HeartbeatStatus, LostWorkers, NewTask, NewWait, Operation,
     OperationOutcome, OperationResult, ReleaseReason, SubmitOutcome, SweepReport, WaitOutcome,
 };
 use crate::question::{
-    Decision, DecisionOutcome, NewQuestion, Question, QuestionId, QuestionKind, QuestionState,
+    Decision, DecisionOutcome, NewQuestion, Question, QuestionKind, QuestionState,
 };
-use crate::task::{
-    Task, TaskClaim, TaskId, TaskKind, TaskOutcome, TaskProgress, TaskState, TaskSubmitter,
-};
+use crate::task::{Task, TaskClaim, TaskKind, TaskOutcome, TaskProgress, TaskState, TaskSubmitter};
 
 /// A store of tasks and questions.
 #[async_trait]
@@ -25,7 +24,7 @@ pub trait Queue: Send + Sync {
     /// Executes an operation; its changes are durable when this returns.
     ///
     /// # Errors
-    /// [`QueueError`]; the operation then changed nothing.
+    /// [`QueueError`]; the operation then made no change.
     async fn execute(&self, operation: Operation) -> OperationResult;
 
     /// Reads without waiting for a writer.
@@ -220,7 +219,7 @@ impl TaskQueue {
     /// unknown or ended parent, a limit of subtasks, an error of the store.
     pub async fn submit(&self, task: NewTask) -> Result<SubmitOutcome, QueueError> {
         let outcome = self.queue.execute(Operation::Submit(Box::new(task))).await?;
-        outcome!(outcome, OperationOutcome::Submitted(submitted) => submitted)
+        outcome!(outcome, OperationOutcome::Submitted(submitted) => *submitted)
     }
 
     /// Submits a terminal task again; without `fresh` the new one continues from its lines.
@@ -235,7 +234,7 @@ impl TaskQueue {
     ) -> Result<SubmitOutcome, QueueError> {
         let operation = Operation::Retry { task, id: TaskId::generate(), fresh, submitter };
         let outcome = self.queue.execute(operation).await?;
-        outcome!(outcome, OperationOutcome::Submitted(submitted) => submitted)
+        outcome!(outcome, OperationOutcome::Submitted(submitted) => *submitted)
     }
 
     /// Claims due tasks.

@@ -1,9 +1,10 @@
 //! The rows that the state machine reads and writes, as every store provides them.
 
 use crate::error::QueueError;
+use crate::ids::TaskId;
 use crate::operation::ClaimFilter;
 use crate::question::Question;
-use crate::task::{Task, TaskId};
+use crate::task::Task;
 
 /// The result of a store's function.
 pub(crate) type StoreResult<T> = Result<T, QueueError>;

@@ -1,43 +1,10 @@
 //! Tasks and their states.
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::amounts::{TaskAmounts, TaskBudget};
-use crate::question::QuestionId;
-
-/// The id of a task: a ULID in lower case.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct TaskId(String);
-
-impl TaskId {
-    /// Generates a new id.
-    #[must_use]
-    pub fn generate() -> Self {
-        Self(ulid::Ulid::generate().to_string().to_lowercase())
-    }
-
-    /// Parses an id; `None` if the text is not a ULID. Upper case is accepted.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        ulid::Ulid::from_string(text).ok().map(|_| Self(text.to_lowercase()))
-    }
-
-    /// Returns the text.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Display for TaskId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
+use crate::ids::{QuestionId, TaskId};
 
 /// What executes a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -199,7 +166,7 @@ pub struct TaskWaits {
 }
 
 impl TaskWaits {
-    /// Returns whether nothing is left to wait for.
+    /// Returns whether no part is left.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.questions.is_empty()

@@ -2,17 +2,17 @@
 //!
 //! Refusals come before the first write of an operation.
 
-use serde_json::json;
-
-use crate::error::{QueueError, QueueErrorKind};
+use crate::error::QueueErrorKind;
+use crate::ids::TaskId;
 use crate::operation::{
     ClaimFilter, ClaimedTask, HeartbeatStatus, LostWorkers, Operation, OperationOutcome,
     OperationResult, ReleaseReason, SweepReport,
 };
-use crate::store::{OutboxEvent, OverdueLimits, StoreResult, StoreTransaction};
-use crate::task::{Task, TaskClaim, TaskId, TaskOutcome, TaskState};
+use crate::store::{OverdueLimits, StoreResult, StoreTransaction};
+use crate::task::{FailureReason, TaskClaim, TaskOutcome, TaskState};
 
 mod ending;
+mod lookup;
 mod questions;
 mod step;
 mod submission;
@@ -20,7 +20,9 @@ mod submission;
 pub(crate) mod testing;
 mod waiting;
 
-use step::{MAX_PAUSE_MS, TaskEffect, TaskInput, step};
+use ending::apply;
+use lookup::{claimed, existing};
+use step::{MAX_PAUSE_MS, TaskInput, step};
 
 /// The longest lease; one that ends later was set by another clock.
 const MAX_LEASE_MS: u64 = 10 * 60 * 1000;
@@ -53,7 +55,7 @@ pub(crate) fn execute_operation(
             apply(rows, &mut task, TaskInput::Record { lines, spent, progress }, now_ms)?;
             Ok(OperationOutcome::Done(1))
         }
-        Operation::Wait { claim, wait } => waiting::park(rows, &claim, wait, now_ms),
+        Operation::Wait { claim, wait } => waiting::park(rows, &claim, &wait, now_ms),
         Operation::Ask(question) => questions::ask(rows, None, &question, now_ms)
             .map(|asked| OperationOutcome::Asked(Box::new(asked))),
         Operation::Decide(decision) => questions::decide(rows, decision, now_ms)
@@ -97,43 +99,6 @@ pub(crate) fn execute_operation(
     }
 }
 
-/// Returns a task.
-pub(super) fn existing(rows: &mut dyn StoreTransaction, id: &TaskId) -> StoreResult<Task> {
-    rows.task(id)?.ok_or_else(|| QueueError::task_not_found(id))
-}
-
-/// Returns the task of a claim, if the claim is the current one.
-pub(super) fn claimed(rows: &mut dyn StoreTransaction, claim: &TaskClaim) -> StoreResult<Task> {
-    let task = existing(rows, &claim.task)?;
-    match task.state == TaskState::Running && task.epoch == claim.epoch {
-        true => Ok(task),
-        false => Err(QueueError::stale(claim)),
-    }
-}
-
-/// Makes a transition of a task and stores it with its consequences.
-pub(super) fn apply(
-    rows: &mut dyn StoreTransaction,
-    task: &mut Task,
-    input: TaskInput<'_>,
-    now_ms: u64,
-) -> StoreResult<()> {
-    let effect = step(task, input, now_ms).map_err(|_| {
-        let message = format!("task `{}` is {}", task.id, task.state.as_str());
-        QueueError::new(QueueErrorKind::Conflict, message, "look at the task")
-    })?;
-    match effect {
-        TaskEffect::Ends(outcome) => return ending::end_task(rows, task, outcome, now_ms),
-        TaskEffect::AttemptBegan => rows.begin_attempt(task, now_ms)?,
-        TaskEffect::AttemptEnded { epoch, how, error } => {
-            rows.end_attempt(&task.id, epoch, how, error.as_deref(), now_ms)?;
-        }
-        // Only `end_task` gives the input for an end.
-        TaskEffect::None | TaskEffect::Ended { .. } => {}
-    }
-    rows.update_task(task)
-}
-
 fn claim(
     rows: &mut dyn StoreTransaction,
     worker: &str,
@@ -146,6 +111,7 @@ fn claim(
     let mut claimed = Vec::new();
     for mut task in rows.claimable(filter, now_ms, limit)? {
         apply(rows, &mut task, TaskInput::Claim { worker, lease_end_ms }, now_ms)?;
+        // One that was started too often has failed instead.
         if task.state == TaskState::Running {
             let input = rows.input(&task.id)?;
             claimed.push(ClaimedTask { task, input });
@@ -192,25 +158,26 @@ fn sweep(rows: &mut dyn StoreTransaction, lost: &LostWorkers, now_ms: u64) -> Op
         let overdue = rows.overdue(&limits, SWEEP_ROWS)?;
         let is_last = overdue.len() < SWEEP_ROWS;
         for task in overdue {
-            sweep_task(rows, task, &limits, &mut report)?;
+            sweep_task(rows, &task.id, &limits, &mut report)?;
         }
         if is_last {
             break;
         }
     }
+    // After the tasks: questions of a task that has just failed are withdrawn already.
     report.expired = questions::expire(rows, now_ms)?;
     Ok(OperationOutcome::Swept(report))
 }
 
 fn sweep_task(
     rows: &mut dyn StoreTransaction,
-    task: Task,
+    id: &TaskId,
     limits: &OverdueLimits,
     report: &mut SweepReport,
 ) -> StoreResult<()> {
     let now_ms = limits.now_ms;
     // The end of a task before it in the list may have changed it.
-    let Some(mut task) = rows.task(&task.id)? else { return Ok(()) };
+    let Some(mut task) = rows.task(id)? else { return Ok(()) };
     if task.state.is_terminal() {
         return Ok(());
     }
@@ -219,7 +186,7 @@ fn sweep_task(
         let deadline = i64::try_from(deadline).unwrap_or(i64::MAX);
         let message =
             format!("deadline {} has passed", skillhost_payload::format_rfc3339(deadline));
-        let reason = crate::task::FailureReason::Deadline;
+        let reason = FailureReason::Deadline;
         return ending::end_task(rows, &mut task, TaskOutcome::failed(reason, message), now_ms);
     }
     match task.state {
@@ -238,32 +205,4 @@ fn sweep_task(
         _ => {}
     }
     Ok(())
-}
-
-/// Appends an event about a task to the outbox.
-pub(super) fn append_task_event(
-    rows: &mut dyn StoreTransaction,
-    topic: &'static str,
-    key: String,
-    task: &Task,
-) -> StoreResult<()> {
-    let payload = json!({
-        "task": task.id,
-        "kind": task.kind,
-        "target": task.target,
-        "title": task.title,
-        "state": task.state,
-        "parent": task.parent,
-        "root": task.root,
-        "waits": task.waits,
-        "outcome": task.outcome,
-        "submitter": task.submitter,
-        "on_end": task.on_end,
-    });
-    rows.append_outbox(&OutboxEvent {
-        topic,
-        key,
-        correlation_id: task.submitter.correlation_id.clone(),
-        payload: payload.to_string(),
-    })
 }

@@ -1,14 +1,40 @@
-//! The ends of tasks, and what follows from them for other tasks.
+//! Transitions with their consequences for other rows, above all the ends of tasks.
 
 use std::collections::VecDeque;
 
+use super::lookup::append_task_event;
+use super::questions;
 use super::step::{TaskEffect, TaskInput, step};
-use super::{append_task_event, apply, questions};
+use crate::error::{QueueError, QueueErrorKind};
+use crate::ids::TaskId;
 use crate::store::{StoreResult, StoreTransaction};
-use crate::task::{Task, TaskId, TaskOutcome, TaskState};
+use crate::task::{Task, TaskOutcome, TaskState};
 
 /// The topic of the event about the end of a task; its key is the id of the task.
 const ENDED: &str = "task.ended";
+
+/// Makes a transition of a task and stores it with its consequences.
+pub(super) fn apply(
+    rows: &mut dyn StoreTransaction,
+    task: &mut Task,
+    input: TaskInput<'_>,
+    now_ms: u64,
+) -> StoreResult<()> {
+    let effect = step(task, input, now_ms).map_err(|_| {
+        let message = format!("task `{}` is {}", task.id, task.state.as_str());
+        QueueError::new(QueueErrorKind::Conflict, message, "look at the task")
+    })?;
+    match effect {
+        TaskEffect::Ends(outcome) => return end_task(rows, task, outcome, now_ms),
+        TaskEffect::AttemptBegan => rows.begin_attempt(task, now_ms)?,
+        TaskEffect::AttemptEnded { epoch, how, error } => {
+            rows.end_attempt(&task.id, epoch, how, error.as_deref(), now_ms)?;
+        }
+        // Only `end_task` gives the input for an end.
+        TaskEffect::None | TaskEffect::Ended { .. } => {}
+    }
+    rows.update_task(task)
+}
 
 /// Ends a task with everything that follows: its event, its questions, its subtasks, its parent's
 /// reservation, and the tasks that wait for it.
@@ -95,6 +121,7 @@ fn end_one(
             _ => following.push_back((child.id, TaskOutcome::Cancelled { by })),
         }
     }
+    // Read after the end is stored, so that none is woken for an end that does not count.
     let completed = task.state == TaskState::Completed;
     for mut waiting in rows.waiting_for(&task.id)? {
         let input = TaskInput::EndOther { task: &task.id, completed };
@@ -114,6 +141,7 @@ fn settle_with_parent(rows: &mut dyn StoreTransaction, task: &Task) -> StoreResu
     let Some(mut parent) = rows.task(parent)?.filter(|parent| !parent.state.is_terminal()) else {
         return Ok(());
     };
+    // Only the difference to what was spent is available again.
     parent.reserved = parent.reserved.saturating_sub(task.budget.reservation());
     parent.spent = parent.spent.saturating_add(task.spent);
     rows.update_task(&parent)

@@ -2,15 +2,15 @@
 
 use serde_json::json;
 
-use super::apply;
-use super::step::TaskInput;
+use super::step::{TaskInput, step};
 use crate::error::{QueueError, QueueErrorKind};
+use crate::ids::TaskId;
 use crate::question::{
     Decision, DecisionOutcome, MAX_SUBJECT_BYTES, NewQuestion, Question, QuestionState,
     subject_digest,
 };
 use crate::store::{OutboxEvent, StoreResult, StoreTransaction};
-use crate::task::{TaskId, TaskState};
+use crate::task::TaskState;
 
 /// The topic of the event about a new question; its key is the id of the question.
 const OPENED: &str = "question.opened";
@@ -84,6 +84,7 @@ pub(super) fn decide(
     if question.state != QuestionState::Open {
         return Ok(DecisionOutcome::Closed { question });
     }
+    // The bytes that were shown are not those that would be executed.
     if question.digest != digest {
         return Ok(DecisionOutcome::DigestMismatch { question });
     }
@@ -139,6 +140,7 @@ pub(super) fn withdraw_of_task(
 
 /// Closes the questions that were open for too long; returns their number.
 pub(super) fn expire(rows: &mut dyn StoreTransaction, now_ms: u64) -> StoreResult<usize> {
+    // Before 1970 plus seven days no question can be that old.
     let Some(opened_ms) = now_ms.checked_sub(MAX_AGE_MS) else { return Ok(0) };
     let mut count = 0;
     loop {
@@ -180,7 +182,9 @@ fn store_closed(
     let Some(id) = &question.task else { return Ok(()) };
     match rows.task(id)? {
         Some(mut task) if task.state == TaskState::Waiting => {
-            apply(rows, &mut task, TaskInput::CloseQuestion { question: &question.id }, now_ms)
+            // A waiting task accepts it, and it does not end the task.
+            let _ = step(&mut task, TaskInput::CloseQuestion { question: &question.id }, now_ms);
+            rows.update_task(&task)
         }
         _ => Ok(()),
     }

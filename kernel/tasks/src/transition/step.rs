@@ -1,9 +1,8 @@
 //! The transitions of one task, without any other row.
 
 use crate::amounts::TaskAmounts;
-use crate::task::{
-    FailureReason, Task, TaskId, TaskOutcome, TaskProgress, TaskState, TaskWaits, WaitMode,
-};
+use crate::ids::TaskId;
+use crate::task::{FailureReason, Task, TaskOutcome, TaskProgress, TaskState, TaskWaits, WaitMode};
 
 /// The number of attempts without a new line after which a task is lost.
 const MAX_STALLED: u32 = 3;
@@ -87,6 +86,7 @@ pub(crate) fn step(
         }
         (TaskState::Running, TaskInput::LoseWorker) => lose_worker(task),
         (TaskState::Running, TaskInput::Record { lines, spent, progress }) => {
+            // Only new lines are progress: amounts can be spent in a circle.
             task.lines += lines;
             if lines > 0 {
                 task.stalled = 0;
@@ -108,6 +108,7 @@ pub(crate) fn step(
         (TaskState::Running, TaskInput::Stop) => match task.cancel.take() {
             Some(by) => TaskEffect::Ends(TaskOutcome::Cancelled { by }),
             None => {
+                // A restart of the kernel is no sign of a faulty task.
                 task.attempt = task.attempt.saturating_sub(1);
                 task.due_ms = 0;
                 release(task, TaskState::Ready, "stop", None)
@@ -147,12 +148,14 @@ pub(crate) fn step(
 }
 
 fn claim(task: &mut Task, worker: &str, lease_end_ms: u64, now_ms: u64) -> TaskEffect {
+    // Before the claim, so that an attempt over the limit never starts.
     if task.attempt >= MAX_ATTEMPTS {
         let message = format!("the task was started {MAX_ATTEMPTS} times without an end");
         return TaskEffect::Ends(lost_outcome(message));
     }
     task.state = TaskState::Running;
     (task.due_ms, task.is_backoff) = (0, false);
+    // From here on every write of an earlier claim is refused.
     task.epoch += 1;
     task.attempt += 1;
     task.worker = Some(worker.to_owned());
@@ -165,6 +168,7 @@ fn lose_worker(task: &mut Task) -> TaskEffect {
     if let Some(by) = task.cancel.take() {
         return TaskEffect::Ends(TaskOutcome::Cancelled { by });
     }
+    // A task that ends its worker each time would do so forever.
     task.stalled += 1;
     if task.stalled >= MAX_STALLED {
         let message = format!("the worker was lost {MAX_STALLED} times without progress");
@@ -186,6 +190,7 @@ fn retry(task: &mut Task, error: &str, jitter: i16, now_ms: u64) -> TaskEffect {
     if let Some(by) = task.cancel.take() {
         return TaskEffect::Ends(TaskOutcome::Cancelled { by });
     }
+    // The pauses until then are about two and a half hours.
     if task.retries >= MAX_RETRIES {
         let message = format!("{error} (after {MAX_RETRIES} retries)");
         return TaskEffect::Ends(TaskOutcome::failed(FailureReason::Error, message));
@@ -205,6 +210,7 @@ fn retry_pause_ms(retries: u32, jitter: i16) -> u64 {
 }
 
 fn end_other(task: &mut Task, other: &TaskId, completed: bool) -> TaskEffect {
+    // Unlike a task that is waited for, whose failure the waiting run reads itself.
     if task.waits.after.contains(other) && !completed {
         return TaskEffect::Ends(TaskOutcome::failed(
             FailureReason::Dependency,
@@ -223,6 +229,7 @@ fn end_other(task: &mut Task, other: &TaskId, completed: bool) -> TaskEffect {
 fn wake_if_satisfied(task: &mut Task) -> TaskEffect {
     if task.waits.is_empty() {
         task.state = TaskState::Ready;
+        // With it the mode, which the next wait sets again.
         task.waits = TaskWaits::default();
     }
     TaskEffect::None
@@ -241,6 +248,7 @@ fn release(
 }
 
 fn end(task: &mut Task, outcome: TaskOutcome, now_ms: u64) -> TaskEffect {
+    // A task that did not run has no attempt to end.
     let epoch = (task.state == TaskState::Running).then_some(task.epoch);
     task.state = outcome.state();
     (task.worker, task.lease_ms, task.waits) = (None, None, TaskWaits::default());

@@ -1,13 +1,15 @@
 //! The submission of tasks.
 
-use super::{append_task_event, ending, existing};
+use super::ending;
+use super::lookup::{append_task_event, existing};
 use crate::amounts::TaskAmounts;
 use crate::error::{QueueError, QueueErrorKind};
+use crate::ids::TaskId;
 use crate::operation::{
     MAX_INPUT_BYTES, NewTask, OperationOutcome, OperationResult, SubmitOutcome,
 };
 use crate::store::{StoreResult, StoreTransaction};
-use crate::task::{FailureReason, Task, TaskId, TaskOutcome, TaskState, TaskSubmitter, TaskWaits};
+use crate::task::{FailureReason, Task, TaskOutcome, TaskState, TaskSubmitter, TaskWaits};
 
 /// The topic of the event about a submission; its key is the id of the task.
 const SUBMITTED: &str = "task.submitted";
@@ -33,6 +35,7 @@ pub(super) fn submit(
     if let Some(key) = &new.key
         && let Some(known) = rows.task_by_key(&new.scope, key)?
     {
+        // By digest, as the input itself may be large.
         let is_same = (known.kind, &known.target, &known.input_sha256)
             == (new.kind, &new.target, &input_sha256);
         if !is_same {
@@ -41,7 +44,7 @@ pub(super) fn submit(
             return Err(QueueError::new(QueueErrorKind::Conflict, message, hint));
         }
         let task = newest_of_chain(rows, known)?;
-        return Ok(OperationOutcome::Submitted(SubmitOutcome { task, created: false }));
+        return Ok(submitted(task, false));
     }
     if rows.task(&new.id)?.is_some() {
         let message = format!("task `{}` exists", new.id);
@@ -112,9 +115,11 @@ pub(super) fn submit_again(
         let message = format!("task `{id}` is {}", old.state.as_str());
         return conflict(message, "wait for its end, or cancel it");
     }
+    // Two tasks of one chain could both do the work.
     if let Some(next) = rows.retry_of(id)? {
         return conflict(format!("task `{id}` was retried as `{}`", next.id), "retry that one");
     }
+    // Read before the first write, as a refusal must come before it.
     let input = rows.input(id)?;
     let mut task = Task {
         id: new_id.clone(),
@@ -156,7 +161,7 @@ pub(super) fn submit_again(
     }
     task.lines = rows.copy_lines(id, &task.id)?;
     rows.update_task(&task)?;
-    Ok(OperationOutcome::Submitted(SubmitOutcome { task, created: true }))
+    Ok(submitted(task, true))
 }
 
 fn insert(
@@ -173,7 +178,11 @@ fn insert(
         let outcome = TaskOutcome::failed(FailureReason::Dependency, message);
         ending::end_task(rows, task, outcome, now_ms)?;
     }
-    Ok(OperationOutcome::Submitted(SubmitOutcome { task: task.clone(), created: true }))
+    Ok(submitted(task.clone(), true))
+}
+
+fn submitted(task: Task, created: bool) -> OperationOutcome {
+    OperationOutcome::Submitted(Box::new(SubmitOutcome { task, created }))
 }
 
 fn check(new: &NewTask, now_ms: u64) -> StoreResult<()> {
@@ -234,6 +243,7 @@ fn place_below_parent(
     if rows.count_open(&parent.root)? >= MAX_OPEN {
         return limit(format!("task `{}` has {MAX_OPEN} open subtasks, the limit", parent.root));
     }
+    // What open subtasks may still spend is not available to this one.
     let rest = parent.budget.remaining(parent.spent, parent.reserved);
     task.budget = task.budget.grant_from_rest(&rest)?;
     parent.reserved = parent.reserved.saturating_add(task.budget.reservation());
@@ -248,6 +258,7 @@ fn resolve_dependencies(
     after: &[TaskId],
 ) -> StoreResult<Option<TaskId>> {
     let mut ancestors = Vec::new();
+    // At most as many as the depth limit.
     let mut above = task.parent.clone();
     while let Some(id) = above {
         above = existing(rows, &id)?.parent;
@@ -255,6 +266,7 @@ fn resolve_dependencies(
     }
     let mut failed = None;
     for id in after {
+        // An ancestor ends after its subtasks, so both would wait forever.
         if *id == task.id || ancestors.contains(id) {
             let message = format!("`after` names task `{id}`, which this task is a part of");
             let hint = "name only tasks that can end before it";

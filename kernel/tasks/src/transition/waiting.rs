@@ -2,13 +2,16 @@
 
 use std::collections::BTreeSet;
 
+use super::ending::apply;
+use super::lookup::{append_task_event, claimed, existing};
+use super::questions;
 use super::step::TaskInput;
-use super::{append_task_event, apply, claimed, existing, questions};
 use crate::error::{QueueError, QueueErrorKind};
+use crate::ids::TaskId;
 use crate::operation::{NewWait, OperationOutcome, OperationResult, WaitOutcome};
 use crate::question::QuestionState;
 use crate::store::{StoreResult, StoreTransaction};
-use crate::task::{TaskClaim, TaskId, TaskState, TaskWaits, WaitMode};
+use crate::task::{TaskClaim, TaskState, TaskWaits, WaitMode};
 
 /// The topic of the event about a task that waits; its key is the task's id and epoch.
 const WAITING: &str = "task.waiting";
@@ -19,7 +22,7 @@ const MAX_WAITS: usize = 64;
 pub(super) fn park(
     rows: &mut dyn StoreTransaction,
     claim: &TaskClaim,
-    wait: NewWait,
+    wait: &NewWait,
     now_ms: u64,
 ) -> OperationResult {
     let mut task = claimed(rows, claim)?;
@@ -28,7 +31,8 @@ pub(super) fn park(
         return Err(QueueError::invalid(message, "wait for them in parts"));
     }
     wait.questions.iter().try_for_each(questions::check)?;
-    let open_tasks = open_tasks(rows, &task.id, &wait)?;
+    // The checks are complete from here on, and the writes begin.
+    let open_tasks = open_tasks(rows, &task.id, wait)?;
     let mut asked = Vec::with_capacity(wait.questions.len());
     for question in &wait.questions {
         asked.push(questions::ask(rows, Some(&task.id), question, now_ms)?);
@@ -87,6 +91,7 @@ fn check_acyclic(
             let hint = "wait for a task that does not wait for this one";
             return Err(QueueError::new(QueueErrorKind::Cycle, message, hint));
         }
+        // Several tasks may wait for the same one.
         if !seen.insert(id.clone()) {
             continue;
         }
