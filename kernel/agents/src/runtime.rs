@@ -1,10 +1,13 @@
 //! The execution of agents: model requests and tool calls, repeated until the model replies.
 //!
 //! [`run`] has the turns, and [`model_request`] the model requests. Each concern of a turn has a file of
-//! its own: [`budget`], [`loop_guard`], [`compaction`], [`skills`], [`permissions`], [`arguments`],
+//! its own: [`loop_guard`], [`compaction`], [`skills`], [`permissions`], [`arguments`],
 //! [`lineage`]. Every caller's tool calls go through [`dispatch`]; [`session`]
 //! holds the run that a call belongs to.
 
+use std::sync::Arc;
+
+use skillhost_budget::{ExhaustedLimit, RunBudget};
 use skillhost_control::{MessageError, MessageFailure};
 use skillhost_conversation::{ModelError, ModelErrorKind, ThreadError};
 use skillhost_core::KernelError;
@@ -13,7 +16,6 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) mod agent_alias;
 mod arguments;
-mod budget;
 mod build_extension;
 mod calls;
 mod compaction;
@@ -41,8 +43,6 @@ mod skills;
 mod tool_spec;
 mod workspace_access;
 
-pub use budget::ExhaustedLimit;
-
 /// The inputs of an agent run.
 #[derive(Debug, Clone, Default)]
 pub struct RunRequest {
@@ -61,6 +61,8 @@ pub struct RunRequest {
     pub message_id: Option<String>,
     /// The operator's workspaces for this run, besides those of the kernel.
     pub workspaces: Vec<Workspace>,
+    /// The budget of the task that the run works on, besides the limits of the agent's manifest.
+    pub budget: Option<Arc<RunBudget>>,
 }
 
 /// An error that ended a run. All messages until then are in the thread.
@@ -146,6 +148,9 @@ impl RunError {
         match self {
             Self::Agent(error) => error.hint(),
             Self::Model(error) => error.hint.clone(),
+            Self::Budget { which: ExhaustedLimit::Cost(_) } => {
+                "raise `cost` in the budget of the task".into()
+            }
             Self::Budget { which } => format!(
                 "continue in the same thread, or raise agent.limits.{} in the manifest",
                 which.field()

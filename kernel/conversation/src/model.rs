@@ -181,6 +181,8 @@ pub enum ReplyChunk {
         /// The reason.
         reason: String,
     },
+    /// The delay after a failure is over, and the request is sent again.
+    RequestRepeated,
 }
 
 /// The kind of a model error.

@@ -232,6 +232,7 @@ async fn run_message(
         message_id: Some(message.message_id.clone()),
         correlation_id: Some(message.message_id.clone()),
         workspaces: message.workspaces.clone(),
+        budget: None,
     };
     let outcome = agents.run_agent(&mut thread, request, channel).await;
     // The next message may come from another client, whose user has to approve again.

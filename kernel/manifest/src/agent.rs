@@ -79,7 +79,7 @@ pub struct AgentLimits {
     pub max_turns: Option<u32>,
     /// The maximum number of tokens, input and output together.
     pub max_tokens_per_invocation: Option<u64>,
-    /// The maximum wall-clock time, in milliseconds.
+    /// The maximum active time, in milliseconds: model requests and tool calls count, waits do not.
     pub time_budget_ms: Option<u64>,
 }
 

@@ -370,7 +370,7 @@ struct LimitsSchema {
     /// The maximum number of tokens, input and output together.
     #[schemars(range(min = 1))]
     max_tokens_per_invocation: Option<u64>,
-    /// The maximum wall-clock time, in milliseconds.
+    /// The maximum active time, in milliseconds: model requests and tool calls count, waits do not.
     #[schemars(range(min = 1))]
     time_budget_ms: Option<u64>,
 }

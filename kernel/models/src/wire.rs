@@ -183,6 +183,7 @@ impl ModelProvider for ProviderModel {
             // The chunks of the failed attempt are discarded by the receiver.
             on_chunk(ReplyChunk::ReplyRestarted { reason: error.message });
             self.timer.wait(delay).await;
+            on_chunk(ReplyChunk::RequestRepeated);
             attempts += 1;
         }
     }

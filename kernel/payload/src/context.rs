@@ -18,7 +18,8 @@ pub struct CallContext {
     pub turn_id: String,
     /// A number unique within the process; log events of the callee carry it.
     pub call_id: u64,
-    /// The milliseconds that remain for the callee; absent means no limit.
+    /// The milliseconds that remain for the callee; absent means no limit. In a run with a time budget,
+    /// it is the active time that remains.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline_ms: Option<u64>,
     /// The size of the model's context window in tokens, if known.

@@ -12,7 +12,6 @@ use skillhost_core::mistakes::{did_you_mean, truncate};
 use skillhost_payload::{
     ActiveSkillsChange, CallContext, CallOrigin, ErrorKind, SkillRef, ToolOutput,
 };
-use tokio::time::Instant;
 
 use super::run_state::{AgentRun, TurnContext};
 use super::{RunError, arguments};
@@ -163,11 +162,8 @@ impl AgentRun<'_> {
         call: &ModelToolCall,
         arguments: &str,
     ) -> ToolCallResult {
-        let context = CallContext {
-            deadline_ms: self.session.budget.remaining_ms(Instant::now()),
-            call_chain: self.session.call_chain.clone(),
-            ..turn.context.clone()
-        };
+        let context =
+            CallContext { call_chain: self.session.call_chain.clone(), ..turn.context.clone() };
         match self.agents.invoke_for_model(context, &call.name, arguments).await {
             Ok(ToolOutput { text, is_error, skill, skills_change, .. }) => {
                 let (text, is_complete) = truncate_result(text);

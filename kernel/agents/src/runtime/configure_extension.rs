@@ -9,6 +9,7 @@ use skillhost_home::{
 };
 use skillhost_payload::{ApprovalPolicy, CallError, ErrorKind, ToolSpec};
 
+use super::session::RunSession;
 use super::tool_spec::new_spec;
 use crate::agent_runtime::AgentRuntime;
 
@@ -57,10 +58,15 @@ impl AgentRuntime {
     /// fails.
     pub(super) async fn configure_extension(
         &self,
+        session: &RunSession,
+        call_id: u64,
         ConfigureExtensionArgs { id, values }: ConfigureExtensionArgs,
     ) -> Result<String, CallError> {
         // Two calls at once would each store a file without the other's change.
-        let _alone = self.config_lock().lock().await;
+        let _alone = {
+            let _waiting = session.budget.start_wait(call_id);
+            self.config_lock().lock().await
+        };
         self.check_configurable(&id, &values)?;
         let path = overrides_path(self.extensions().home().root());
         let before = load_overrides(&path).map_err(|error| {

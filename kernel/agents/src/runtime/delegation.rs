@@ -75,6 +75,8 @@ impl AgentRuntime {
             correlation_id: context.correlation_id.clone(),
             workspaces: Vec::new(),
         };
+        // The delegated run counts its own time, for this run too.
+        let _waiting = session.budget.start_wait(context.call_id);
         let outcome =
             // An agent's own error keeps its hint for the operator.
             self.start_run(&mut thread, spec).await.map_err(|error| match error {

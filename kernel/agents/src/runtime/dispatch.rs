@@ -15,6 +15,7 @@ use skillhost_payload::{
     ActiveSkillsChange, ApprovalPolicy, CallContext, CallError, CallOrigin, ErrorKind,
     OperatorCommand, ToolOutput, skill_interface,
 };
+use tokio::time::Instant;
 
 use super::lineage::describe_chain;
 use super::session::RunSession;
@@ -102,6 +103,8 @@ impl AgentRuntime {
             let name = &*found.entry.spec.name.clone();
             found.entry.arguments.check(arguments)?;
             let session = self.session_for(&context);
+            // A call that makes this one has its time counted again after it.
+            let _waiting = session.as_ref().map(|run| run.budget.start_wait(context.call_id));
             if let Some(session) = &session {
                 self.check_permitted(session, &found.entry)?;
             }
@@ -141,11 +144,16 @@ impl AgentRuntime {
             // Only calls that are executed get an id, so it is set after the approval.
             context.call_id = self.extensions().next_call_id();
             let may_change = found.changes_skills();
+            // Time counts only from here, as an approval may take days.
+            let _active = session.as_ref().map(|run| run.budget.start_call(context.call_id));
+            let remaining_ms =
+                session.as_ref().and_then(|run| run.budget.remaining_ms(Instant::now()));
             let mut output = match found.target {
                 ToolTarget::Extension(instance) => {
-                    call_extension(self, instance, context, name, &arguments).await?
+                    call_extension(self, instance, context, remaining_ms, name, &arguments).await?
                 }
                 ToolTarget::Builtin(plugin) => {
+                    context.deadline_ms = shorter(context.deadline_ms, remaining_ms);
                     plugin.invoke(&context, name, &arguments, prepared).await?
                 }
             };
@@ -477,6 +485,7 @@ async fn call_extension(
     agents: &AgentRuntime,
     instance: PinnedInstance,
     mut context: CallContext,
+    remaining_ms: Option<u64>,
     name: &str,
     arguments: &str,
 ) -> Result<ToolOutput, KernelError> {
@@ -484,14 +493,20 @@ async fn call_extension(
         Some(ms) => agents.extensions().limits().tool.min(std::time::Duration::from_millis(ms)),
         None => agents.extensions().limits().tool,
     };
-    // The extension learns the deadline that the kernel enforces.
-    context.deadline_ms = u64::try_from(limit.as_millis()).ok();
+    // The extension learns the deadlines that the kernel enforces: that of the call, and the active
+    // time of the run, which may pass more slowly.
+    context.deadline_ms = shorter(u64::try_from(limit.as_millis()).ok(), remaining_ms);
     let mut output = instance.invoke(&context, name, arguments, limit).await?;
     if !instance.provides(skill_interface::NAME) {
         // Only a skill provider can state that a text is a skill.
         output.skill = None;
     }
     Ok(output)
+}
+
+/// Returns the shorter one of two limits.
+fn shorter(one: Option<u64>, other: Option<u64>) -> Option<u64> {
+    one.into_iter().chain(other).min()
 }
 
 fn no_thread_error(name: &str) -> CallError {

@@ -209,10 +209,12 @@ impl AgentRuntime {
             )),
             extensions_doctor::NAME => Ok(text_output(self.extensions_doctor().await)),
             configure_extension::NAME => {
-                Ok(text_output(self.configure_extension(parse_args(arguments)?).await?))
+                let change = parse_args(arguments)?;
+                Ok(text_output(self.configure_extension(&session, context.call_id, change).await?))
             }
             request_secure_input::NAME => {
-                Ok(text_output(self.request_secure_input(&session, parse_args(arguments)?).await?))
+                let input = parse_args(arguments)?;
+                Ok(text_output(self.request_secure_input(&session, context.call_id, input).await?))
             }
             other => Err(KernelError::NotFound {
                 what: NamedObject::Tool,

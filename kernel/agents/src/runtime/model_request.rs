@@ -130,7 +130,15 @@ impl AgentRun<'_> {
             tools: request.tools.len(),
             tokens: compaction::request_tokens(request),
         });
+        let budget = &self.session.budget;
+        let mut active = Some(budget.start_request());
         let mut on_chunk = |chunk| {
+            match &chunk {
+                // The delay before the next attempt uses no time.
+                ReplyChunk::ReplyRestarted { .. } => active = None,
+                ReplyChunk::RequestRepeated => active = Some(budget.start_request()),
+                ReplyChunk::Text(_) => {}
+            }
             if !stream {
                 return;
             }
@@ -140,9 +148,12 @@ impl AgentRun<'_> {
                 ReplyChunk::ReplyRestarted { reason } => {
                     RunEvent::ReplyRestarted { agent_id, reason }
                 }
+                ReplyChunk::RequestRepeated => return,
             });
         };
-        let reply = self.cancellable(self.model.stream(request, &mut on_chunk)).await??;
+        let reply = self.cancellable(self.model.stream(request, &mut on_chunk)).await;
+        drop(active);
+        let reply = reply??;
         self.record_usage(number, &reply);
         Ok(reply)
     }
@@ -155,7 +166,9 @@ impl AgentRun<'_> {
         self.spent.usage += usage;
         self.spent.cost =
             cost.map(|cost| self.spent.cost.unwrap_or_default() + cost).or(self.spent.cost);
-        self.session.budget.record_usage(&usage);
+        // A part of a millionth counts as a whole one.
+        let millionths = (cost.unwrap_or_default() * 1e6).ceil() as u64;
+        self.session.budget.record_usage(usage.input.saturating_add(usage.output), millionths);
         self.session.reporter.record(&RunEntry::Reply { turn: number, reply: reply.clone(), cost });
         self.session.reporter.emit(&RunEvent::UsageReported { agent_id, model, usage });
     }

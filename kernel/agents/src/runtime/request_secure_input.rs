@@ -44,6 +44,7 @@ impl AgentRuntime {
     pub(super) async fn request_secure_input(
         &self,
         session: &RunSession,
+        call_id: u64,
         SecureInputArgs { name, reason }: SecureInputArgs,
     ) -> Result<String, CallError> {
         let extensions = self.extensions_listing_secret(&name)?;
@@ -70,6 +71,7 @@ impl AgentRuntime {
         };
         let limit = self.extensions().limits().approval;
         let reply = {
+            let _waiting = session.budget.start_wait(call_id);
             let _alone = session.approval_lock.lock().await;
             let reply = tokio::time::timeout(limit, channel.request_secret(&prompt)).await;
             reply.unwrap_or_else(|_| SecretReply::Refused {

@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use arc_swap::ArcSwap;
 use futures::future::BoxFuture;
+use skillhost_budget::{BudgetLimits, RunBudget};
 use skillhost_conversation::{Channel, RunEntry, RunHeader, RunOutcome, Thread, Transcript};
 use skillhost_core::{Agent, PinnedInstance};
 use skillhost_manifest::Manifest;
@@ -12,10 +13,8 @@ use skillhost_payload::{
     AgentAnswer, AgentTask, CallError, CallOrigin, ErrorKind, OperatorCommand, SkillRef, Workspace,
     skill_interface,
 };
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::budget::RunBudget;
 use super::lineage::{DelegationChain, check_depth, to_call_error};
 use super::reporter::RunReporter;
 use super::run_state::{AgentRun, RunUsage};
@@ -28,8 +27,8 @@ use crate::turn::TurnRequest;
 
 /// The run that started another run.
 pub(super) enum ParentRun {
-    /// None: started by a user in a thread of their own.
-    None,
+    /// None: started by a user in a thread of their own, or by a task with its budget.
+    None(Option<Arc<RunBudget>>),
     /// A run, with the delegation chain of the agent that receives the task.
     Run(Arc<RunSession>, DelegationChain),
 }
@@ -84,7 +83,7 @@ impl AgentRuntime {
                 cancel: request.cancel,
                 channel: Some(channel),
                 origin: CallOrigin::Operator,
-                parent: ParentRun::None,
+                parent: ParentRun::None(request.budget),
                 call_chain: Vec::new(),
                 limit_ms: None,
                 message_id: request.message_id,
@@ -148,7 +147,7 @@ impl AgentRuntime {
                 cancel: CancellationToken::new(),
                 channel: None,
                 origin: CallOrigin::Operator,
-                parent: ParentRun::None,
+                parent: ParentRun::None(None),
                 call_chain: Vec::new(),
                 limit_ms: None,
                 message_id: None,
@@ -169,6 +168,8 @@ impl AgentRuntime {
             check_depth(&context)?;
             let agent = self.refresh_agent(&agent_id).await.map_err(CallError::from)?;
             let caller = self.session_for(&context);
+            let calling =
+                caller.as_ref().map(|session| (Arc::clone(&session.budget), context.call_id));
             let parent = match caller {
                 Some(session) => {
                     let delegation_chain = session.delegation_chain.delegate_to(&agent.manifest.id);
@@ -177,7 +178,7 @@ impl AgentRuntime {
                         delegation_chain.map_err(|why| to_call_error(&agent.manifest.id, &why))?,
                     )
                 }
-                None => ParentRun::None,
+                None => ParentRun::None(None),
             };
             let spec = RunSpec {
                 agent,
@@ -195,6 +196,8 @@ impl AgentRuntime {
             };
             // The caller keeps no thread, so the task's messages end with it.
             let mut thread = Thread::in_memory(&agent_id);
+            // The run counts its own time for the caller, too.
+            let _waiting = calling.map(|(budget, call_id)| budget.start_wait(call_id));
             let outcome = self.start_run(&mut thread, spec).await.map_err(CallError::from)?;
             Ok(AgentAnswer { text: outcome.text, run_id: outcome.run_id })
         })
@@ -224,9 +227,12 @@ impl AgentRuntime {
         agent.require_ready()?;
         let model = self.resolve_model(&agent, model.as_deref())?;
         let run_id = ulid::Ulid::generate().to_string().to_lowercase();
-        let (parent, delegation_chain) = match parent {
-            ParentRun::None => (None, DelegationChain::new(&agent.manifest.id)),
-            ParentRun::Run(session, delegation_chain) => (Some(session), delegation_chain),
+        let (parent, delegation_chain, outer_budget) = match parent {
+            ParentRun::None(budget) => (None, DelegationChain::new(&agent.manifest.id), budget),
+            ParentRun::Run(session, delegation_chain) => {
+                let budget = Arc::clone(&session.budget);
+                (Some(session), delegation_chain, Some(budget))
+            }
         };
         // A delegated run reaches what its parent reaches, even if the settings have changed since.
         let (workspaces, workspace_notes) = match &parent {
@@ -248,13 +254,13 @@ impl AgentRuntime {
             origin,
         };
         let transcript = Transcript::create(self.extensions().home(), &header).await;
-        let now = Instant::now();
-        let budget = RunBudget::new(
-            &agent.agent_manifest().limits,
-            self.extensions().limits().turns,
-            now,
-            parent.as_ref().map(|parent| Arc::clone(&parent.budget)),
-        );
+        let own = agent.agent_manifest().limits;
+        let limits = BudgetLimits {
+            turns: Some(own.max_turns.unwrap_or(self.extensions().limits().turns)),
+            tokens: own.max_tokens_per_invocation,
+            time_ms: limit_ms.into_iter().chain(own.time_budget_ms).min(),
+            cost: None,
+        };
         let session = RunSession {
             id: thread.id().to_owned(),
             root_thread_id: parent
@@ -269,7 +275,7 @@ impl AgentRuntime {
             permissions: ArcSwap::default(),
             skills: SessionSkills::default(),
             reads_files: AtomicBool::default(),
-            budget: Arc::new(budget.with_deadline(now, limit_ms)),
+            budget: RunBudget::new(limits, outer_budget),
             delegation_chain,
             call_chain,
             workspaces,

@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
 use futures::future::BoxFuture;
+use skillhost_budget::RunBudget;
 use skillhost_manifest::ExtensionId;
 use skillhost_payload::Workspace;
 use tokio::sync::Notify;
 
-use super::budget::RunBudget;
 use super::lineage::DelegationChain;
 use super::permissions::ToolPermissions;
 use super::reporter::RunReporter;

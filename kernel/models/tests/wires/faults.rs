@@ -1,7 +1,7 @@
 //! Tests of errors with every protocol.
 
 use mock_model::{MockModel, Step, Wire};
-use skillhost_conversation::{ModelError, ModelErrorKind as Kind};
+use skillhost_conversation::{ModelError, ModelErrorKind as Kind, ReplyChunk};
 
 use super::{hello, model, restart, send, text};
 
@@ -24,7 +24,9 @@ async fn busy_provider_is_retried() {
             let (answer, pieces) = send(&*model, &hello()).await;
             assert_eq!(answer.unwrap().text, "Hello.", "{wire:?} {mode}");
             let busy = restart("status 429: too many requests");
-            assert_eq!(pieces, [busy.clone(), busy, text("Hello.")], "{wire:?} {mode}");
+            let again = ReplyChunk::RequestRepeated;
+            let expected = [busy.clone(), again.clone(), busy, again, text("Hello.")];
+            assert_eq!(pieces, expected, "{wire:?} {mode}");
             assert_eq!(waited.taken(), [7000, 1000], "{wire:?} {mode}");
         }
     }
@@ -63,12 +65,13 @@ async fn interrupted_reply_is_retried() {
             let (answer, mut pieces) = send(&*model, &hello()).await;
             assert_eq!(answer.unwrap().text, "All of it", "{wire:?}");
             assert_eq!(pieces.pop(), Some(text("All of it")), "{wire:?}");
+            assert_eq!(pieces.pop(), Some(ReplyChunk::RequestRepeated), "{wire:?}");
             let last = pieces.pop();
             if quiet {
                 assert_eq!(last, Some(restart("reply was interrupted")), "{wire:?}");
             }
             assert!(
-                matches!(&last, Some(skillhost_conversation::ReplyChunk::ReplyRestarted { reason }) if reason.contains("interrupted")),
+                matches!(&last, Some(ReplyChunk::ReplyRestarted { reason }) if reason.contains("interrupted")),
                 "{wire:?}: {last:?}"
             );
             assert_eq!(waited.taken(), [500], "{wire:?}");
@@ -99,7 +102,11 @@ async fn empty_stream_is_retried() {
             let (model, waited) = model(&mock, wire, "retries: 1");
             let (answer, received) = send(&*model, &hello()).await;
             assert_eq!(answer.unwrap().text, "All of it", "{wire:?} {pieces}");
-            assert_eq!(received, [restart("reply was interrupted"), text("All of it")], "{wire:?}");
+            assert_eq!(
+                received,
+                [restart("reply was interrupted"), ReplyChunk::RequestRepeated, text("All of it")],
+                "{wire:?}"
+            );
             assert_eq!(waited.taken(), [500], "{wire:?}");
             let (answer, _) = send(&*model, &hello()).await;
             let message = "reply was interrupted (tried 2 times)";

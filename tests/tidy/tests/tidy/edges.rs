@@ -68,6 +68,7 @@ const LAYERS: &[&[&str]] = &[
         "yaml-tree",
         "skillhost-files",
         "skillhost-policy",
+        "skillhost-budget",
         "skill-diff",
         "skill-tokens",
     ],
@@ -80,6 +81,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("yaml-tree", &[]),
     ("skillhost-files", &[]),
     ("skillhost-policy", &[]),
+    ("skillhost-budget", &[]),
     ("skillhost-broker", &["skillhost-policy"]),
     ("skillhost-sandbox", &["skillhost-broker", "skillhost-files", "skillhost-policy"]),
     ("skillhost-contract", &["skillhost-payload"]),
@@ -131,6 +133,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     (
         "skillhost-agents",
         &[
+            "skillhost-budget",
             "skillhost-core",
             "skillhost-conversation",
             "skillhost-control",
