@@ -15,6 +15,7 @@ use crate::model::Message;
 mod entry;
 mod error;
 mod line;
+mod opening;
 mod state;
 mod store;
 #[cfg(test)]
@@ -152,6 +153,33 @@ impl Thread {
         let (message, message_id) = (Message::User { text }, Some(message_id));
         changes.push(ThreadEntry::Message { message, message_id });
         self.commit(changes).await
+    }
+
+    /// Adds a notice of the kernel, unless the thread has had one with the key. Calls without a
+    /// result are closed first; [`Thread::has_open_calls`] finds them.
+    ///
+    /// # Errors
+    /// [`ThreadError::Io`]; the thread is then unchanged.
+    pub async fn push_notice(&mut self, key: String, text: String) -> Result<(), ThreadError> {
+        let _ = self.finish_commit().await;
+        if self.state.has_notice(&key) {
+            return Ok(());
+        }
+        let mut changes = self.aborted_call_entries();
+        changes.push(ThreadEntry::Notice { key, text });
+        self.commit(changes).await
+    }
+
+    /// Returns whether the thread has had a notice with the key.
+    #[must_use]
+    pub fn has_notice(&self, key: &str) -> bool {
+        self.state.has_notice(key)
+    }
+
+    /// Returns whether a call of the last reply has no result yet.
+    #[must_use]
+    pub fn has_open_calls(&self) -> bool {
+        !self.aborted_call_entries().is_empty()
     }
 
     /// Returns the state of a user message, or `None` if this thread never received it.

@@ -43,11 +43,24 @@ impl AppendSink for File {
     }
 }
 
-/// The append log of one file. The file is closed with the log, after the lines that were appended
-/// before.
+/// A writer of complete lines that does not block, for logs that are not files.
+pub trait LineWriter: Send + Sync {
+    /// Starts to write lines, after those of earlier calls. Lines are written even if their receipt
+    /// is dropped.
+    fn write_lines(&self, lines: Vec<u8>) -> AppendReceipt;
+}
+
+/// The append log of one file or writer. A file is closed with the log, after the lines that were
+/// appended before.
 pub struct AppendLog {
     path: PathBuf,
-    file: Arc<Mutex<AppendFile>>,
+    target: LogTarget,
+}
+
+/// The place of a log's lines.
+enum LogTarget {
+    File(Arc<Mutex<AppendFile>>),
+    Writer(Box<dyn LineWriter>),
 }
 
 /// The file of a log and its state.
@@ -76,7 +89,13 @@ impl AppendLog {
     #[must_use]
     pub fn new(path: PathBuf, disk: Box<dyn AppendSink>, length: u64) -> Self {
         let file = AppendFile { disk, length, torn: false, ends_on_error: false, has_ended: false };
-        Self { path, file: Arc::new(Mutex::new(file)) }
+        Self { path, target: LogTarget::File(Arc::new(Mutex::new(file))) }
+    }
+
+    /// Creates a log whose lines a writer stores. The path names it in errors.
+    #[must_use]
+    pub fn with_writer(path: PathBuf, writer: Box<dyn LineWriter>) -> Self {
+        Self { path, target: LogTarget::Writer(writer) }
     }
 
     /// Creates a log without lines that ends with its first error: lines after it are not written.
@@ -84,7 +103,7 @@ impl AppendLog {
     pub fn ending_on_error(path: PathBuf, disk: Box<dyn AppendSink>) -> Self {
         let file =
             AppendFile { disk, length: 0, torn: false, ends_on_error: true, has_ended: false };
-        Self { path, file: Arc::new(Mutex::new(file)) }
+        Self { path, target: LogTarget::File(Arc::new(Mutex::new(file))) }
     }
 
     /// Returns the path of the file.
@@ -95,8 +114,11 @@ impl AppendLog {
 
     /// Appends complete lines. Without lines, the receipt is ready when all earlier ones are.
     pub fn append(&self, lines: Vec<u8>) -> AppendReceipt {
-        let (sender, receiver) = oneshot::channel();
-        let file = Arc::clone(&self.file);
+        let file = match &self.target {
+            LogTarget::File(file) => Arc::clone(file),
+            LogTarget::Writer(writer) => return writer.write_lines(lines),
+        };
+        let (sender, receipt) = AppendReceipt::channel();
         let job = move || {
             let written = file.lock().unwrap_or_else(PoisonError::into_inner).append(&lines);
             // Before the receipt: a caller that has it and drops the log has closed the file.
@@ -107,7 +129,7 @@ impl AppendLog {
         if let Some(jobs) = append_thread() {
             let _ = jobs.send(Box::new(job));
         }
-        AppendReceipt(receiver)
+        receipt
     }
 }
 
@@ -135,6 +157,13 @@ impl AppendFile {
 }
 
 impl AppendReceipt {
+    /// Creates a receipt, and the sender of its result; a dropped sender is an error.
+    #[must_use]
+    pub fn channel() -> (oneshot::Sender<io::Result<()>>, Self) {
+        let (sender, receiver) = oneshot::channel();
+        (sender, Self(receiver))
+    }
+
     /// Returns the result if the lines are written by now.
     pub fn try_result(&mut self) -> Option<io::Result<()>> {
         match self.0.try_recv() {

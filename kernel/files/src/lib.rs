@@ -21,7 +21,9 @@ mod synced;
 pub mod temporary;
 mod tree;
 
-pub use append_log::{AppendLog, AppendReceipt, AppendSink, open_append, split_complete_lines};
+pub use append_log::{
+    AppendLog, AppendReceipt, AppendSink, LineWriter, open_append, split_complete_lines,
+};
 pub use atomic_write::{rename_synced, write_atomically, write_owned, write_private};
 pub use file_kind::irregular_kind;
 pub use hash::{hash_file, sha256_hex, to_hex};

@@ -158,6 +158,8 @@ pub enum Operation {
         lines: Vec<String>,
         /// Amounts spent since the last record.
         spent: TaskAmounts,
+        /// Amounts that earlier records counted too much, such as the estimate of a model request.
+        returned: TaskAmounts,
         /// The progress, if it has changed.
         progress: Option<TaskProgress>,
     },

@@ -288,7 +288,24 @@ impl TaskQueue {
         spent: TaskAmounts,
         progress: Option<TaskProgress>,
     ) -> Result<(), QueueError> {
-        self.queue.execute(Operation::Record { claim, lines, spent, progress }).await.map(drop)
+        let returned = TaskAmounts::default();
+        let operation = Operation::Record { claim, lines, spent, returned, progress };
+        self.queue.execute(operation).await.map(drop)
+    }
+
+    /// Stores lines and amounts of a run, and returns amounts that were counted too much.
+    ///
+    /// # Errors
+    /// As for [`TaskQueue::record`].
+    pub async fn record_corrected(
+        &self,
+        claim: TaskClaim,
+        lines: Vec<String>,
+        spent: TaskAmounts,
+        returned: TaskAmounts,
+    ) -> Result<(), QueueError> {
+        let operation = Operation::Record { claim, lines, spent, returned, progress: None };
+        self.queue.execute(operation).await.map(drop)
     }
 
     /// Ends a run that waits.

@@ -2,6 +2,7 @@
 //!
 //! Refusals come before the first write of an operation.
 
+use crate::amounts::TaskAmounts;
 use crate::error::QueueErrorKind;
 use crate::ids::TaskId;
 use crate::operation::{
@@ -48,11 +49,12 @@ pub(crate) fn execute_operation(
         }
         Operation::Heartbeat { claims, lease_ms } => renew(rows, &claims, lease_ms, now_ms),
         Operation::Sweep { lost_workers } => sweep(rows, &lost_workers, now_ms),
-        Operation::Record { claim, lines, spent, progress } => {
+        Operation::Record { claim, lines, spent, returned, progress } => {
             let mut task = claimed(rows, &claim)?;
             rows.append_lines(&task.id, task.epoch, task.lines, &lines)?;
             let lines = lines.len() as u64;
-            apply(rows, &mut task, TaskInput::Record { lines, spent, progress }, now_ms)?;
+            let record = TaskInput::Record { lines, spent, returned, progress };
+            apply(rows, &mut task, record, now_ms)?;
             Ok(OperationOutcome::Done(1))
         }
         Operation::Wait { claim, wait } => waiting::park(rows, &claim, &wait, now_ms),
@@ -77,7 +79,8 @@ pub(crate) fn execute_operation(
         }
         Operation::Finish { claim, outcome, spent } => {
             let mut task = claimed(rows, &claim)?;
-            let record = TaskInput::Record { lines: 0, spent, progress: None };
+            let returned = TaskAmounts::default();
+            let record = TaskInput::Record { lines: 0, spent, returned, progress: None };
             // A running task accepts both.
             let _ = step(&mut task, record, now_ms);
             ending::end_task(rows, &mut task, outcome, now_ms)?;

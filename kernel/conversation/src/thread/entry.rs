@@ -38,6 +38,11 @@ pub(super) enum ThreadEntry {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         message_id: Option<String>,
     },
+    /// A message of the kernel that the thread has once, also after a compaction or a reset.
+    Notice {
+        key: String,
+        text: String,
+    },
     Skill {
         skill: SkillRef,
         in_messages: bool,

@@ -1,6 +1,6 @@
 //! The state of a thread, built from its journal one entry at a time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use skillhost_payload::SkillRef;
 
@@ -20,6 +20,8 @@ pub(super) struct ThreadState {
     user_messages: BTreeMap<String, Option<String>>,
     /// The id of the last user message, until it is answered.
     open: Option<String>,
+    /// The keys of all notices. Survives a reset, so that none is added twice.
+    notices: BTreeSet<String>,
 }
 
 impl ThreadState {
@@ -33,6 +35,7 @@ impl ThreadState {
             }
             ThreadEntry::ResultsElided { before } => *before <= self.messages.len(),
             ThreadEntry::Message { .. }
+            | ThreadEntry::Notice { .. }
             | ThreadEntry::Skill { .. }
             | ThreadEntry::ActiveSkills { .. }
             | ThreadEntry::Reset => true,
@@ -42,6 +45,11 @@ impl ThreadState {
     pub(super) fn apply(&mut self, change: ThreadEntry) {
         match change {
             ThreadEntry::Message { message, message_id } => self.push(message, message_id),
+            ThreadEntry::Notice { key, text } => {
+                if self.notices.insert(key) {
+                    self.messages.push(Message::User { text });
+                }
+            }
             ThreadEntry::Skill { skill, in_messages } => self.activate(skill, in_messages),
             ThreadEntry::ActiveSkills { skills, result, carried } => {
                 self.push(result, None);
@@ -63,7 +71,8 @@ impl ThreadState {
             // Message ids survive: a client may resend a message after the reset.
             ThreadEntry::Reset => {
                 let user_messages = std::mem::take(&mut self.user_messages);
-                *self = Self { user_messages, ..Self::default() };
+                let notices = std::mem::take(&mut self.notices);
+                *self = Self { user_messages, notices, ..Self::default() };
             }
         }
     }
@@ -89,6 +98,10 @@ impl ThreadState {
             None if self.open.as_deref() == Some(message_id) => MessageStatus::Open,
             None => MessageStatus::Superseded,
         })
+    }
+
+    pub(super) fn has_notice(&self, key: &str) -> bool {
+        self.notices.contains(key)
     }
 
     fn activate(&mut self, skill: SkillRef, in_messages: bool) {

@@ -63,9 +63,9 @@ const MAX_AMBIGUOUS: usize = 3;
 const ALTERED: &str = "checksum does not match the line";
 
 /// The result of reading a journal.
-struct ReplayedThread {
-    header: ThreadHeader,
-    state: ThreadState,
+pub(super) struct ReplayedThread {
+    pub(super) header: ThreadHeader,
+    pub(super) state: ThreadState,
     title: String,
     changed: u64,
     /// The length of the complete lines that hold valid entries, in bytes.
@@ -328,7 +328,7 @@ fn is_id(id: &str) -> bool {
         && id.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
 }
 
-fn replay_journal(path: &Path, bytes: &[u8]) -> Result<ReplayedThread, ThreadError> {
+pub(super) fn replay_journal(path: &Path, bytes: &[u8]) -> Result<ReplayedThread, ThreadError> {
     let damaged = |line, reason: String| ThreadError::Damaged { path: path.into(), line, reason };
     let (lines, complete_length) = split_complete_lines(bytes);
     let Some((first, changes)) = lines.split_first() else {
@@ -407,8 +407,7 @@ pub(super) mod testing {
     /// Reads a journal's bytes into a thread without a file.
     pub(in crate::thread) fn reread(bytes: &[u8]) -> Result<Thread, ThreadError> {
         let replayed = replay_journal(Path::new("journal"), bytes)?;
-        let (id, agent) = (replayed.header.thread, replayed.header.agent);
-        Ok(Thread { id, agent, state: replayed.state, journal: None, pending: None, note: None })
+        Ok(Thread::with_state(replayed.header, replayed.state, None))
     }
 
     /// Returns the first line of a journal.

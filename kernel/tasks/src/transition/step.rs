@@ -25,7 +25,7 @@ pub(crate) enum TaskInput<'a> {
     /// The lease is over, or the worker's process has ended.
     LoseWorker,
     /// The run has stored lines and spent amounts.
-    Record { lines: u64, spent: TaskAmounts, progress: Option<TaskProgress> },
+    Record { lines: u64, spent: TaskAmounts, returned: TaskAmounts, progress: Option<TaskProgress> },
     /// The run stops to wait.
     Park { waits: TaskWaits },
     /// A question is no longer open.
@@ -85,13 +85,13 @@ pub(crate) fn step(
             return Ok(TaskEffect::None);
         }
         (TaskState::Running, TaskInput::LoseWorker) => lose_worker(task),
-        (TaskState::Running, TaskInput::Record { lines, spent, progress }) => {
+        (TaskState::Running, TaskInput::Record { lines, spent, returned, progress }) => {
             // Only new lines are progress: amounts can be spent in a circle.
             task.lines += lines;
             if lines > 0 {
                 task.stalled = 0;
             }
-            task.spent = task.spent.saturating_add(spent);
+            task.spent = task.spent.saturating_add(spent).saturating_sub(returned);
             task.progress = progress.or_else(|| task.progress.take());
             return Ok(TaskEffect::None);
         }
@@ -268,6 +268,24 @@ mod tests {
         task
     }
 
+    fn record_line<'a>() -> TaskInput<'a> {
+        let (spent, returned) = (TaskAmounts::default(), TaskAmounts::default());
+        TaskInput::Record { lines: 1, spent, returned, progress: None }
+    }
+
+    #[test]
+    fn estimate_is_replaced_by_amount() {
+        let mut task = running();
+        let tokens = |tokens| TaskAmounts { tokens, ..TaskAmounts::default() };
+        let mut record = |spent, returned| {
+            let (spent, returned) = (tokens(spent), tokens(returned));
+            let input = TaskInput::Record { lines: 0, spent, returned, progress: None };
+            step(&mut task, input, 2).unwrap();
+            task.spent.tokens
+        };
+        assert_eq!([record(900, 0), record(40, 900), record(0, 99)], [900, 40, 0]);
+    }
+
     #[test]
     fn terminal_state_refuses_every_input() {
         let mut task = running();
@@ -278,7 +296,7 @@ mod tests {
             TaskInput::Claim { worker: "w", lease_end_ms: 1 },
             TaskInput::Renew { lease_end_ms: 1 },
             TaskInput::LoseWorker,
-            TaskInput::Record { lines: 1, spent: TaskAmounts::default(), progress: None },
+            record_line(),
             TaskInput::Park { waits: TaskWaits::default() },
             TaskInput::CloseQuestion { question: "q" },
             TaskInput::EndOther { task: &before.id, completed: true },
@@ -306,9 +324,7 @@ mod tests {
         assert!(matches!(effect, TaskEffect::Ends(TaskOutcome::Failed { .. })), "{effect:?}");
         let mut task = running();
         for _ in 0..20 {
-            let line =
-                TaskInput::Record { lines: 1, spent: TaskAmounts::default(), progress: None };
-            step(&mut task, line, 2).unwrap();
+            step(&mut task, record_line(), 2).unwrap();
             let effect = step(&mut task, TaskInput::LoseWorker, 2).unwrap();
             assert!(matches!(effect, TaskEffect::AttemptEnded { .. }), "{effect:?}");
             step(&mut task, TaskInput::Claim { worker: "w", lease_end_ms: 9 }, 3).unwrap();
