@@ -1,6 +1,6 @@
 //! The agent runtime: the agents of a kernel, and all that their runs need.
 
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use arc_swap::ArcSwap;
 use skillhost_conversation::ModelSource;
@@ -8,6 +8,7 @@ use skillhost_core::{ExtensionBuilder, ExtensionHost};
 use skillhost_payload::{CallContext, CallOrigin, Workspace};
 
 use crate::run_gate::RunGate;
+use crate::runtime::NoticeSource;
 use crate::runtime::session::{RunSession, RunSessions};
 
 /// The agents of a kernel: their turns and runs, and the one way to every tool.
@@ -33,6 +34,8 @@ struct AgentShared {
     workspaces: ArcSwap<Vec<Workspace>>,
     /// The agents that currently run.
     sessions: Arc<RunSessions>,
+    /// The source of notices for threads, set while the kernel is assembled.
+    notices: OnceLock<Arc<dyn NoticeSource>>,
     /// Serializes changes of the configuration, including their reloads.
     configuring: tokio::sync::Mutex<()>,
 }
@@ -52,6 +55,7 @@ impl AgentRuntime {
             gate,
             workspaces: ArcSwap::default(),
             sessions: Arc::default(),
+            notices: OnceLock::new(),
             configuring: tokio::sync::Mutex::default(),
         };
         Self { shared: Arc::new(shared) }
@@ -82,6 +86,15 @@ impl AgentRuntime {
         self.shared.workspaces.load().to_vec()
     }
 
+    /// Sets the source of notices for threads; the first one counts.
+    pub fn set_notice_source(&self, source: Arc<dyn NoticeSource>) {
+        let _ = self.shared.notices.set(source);
+    }
+
+    pub(crate) fn notice_source(&self) -> Option<Arc<dyn NoticeSource>> {
+        self.shared.notices.get().cloned()
+    }
+
     pub(crate) fn run_gate(&self) -> &RunGate {
         &self.shared.gate
     }
@@ -99,6 +112,13 @@ impl AgentRuntime {
             CallOrigin::Agent => self.run_sessions().find(&context.session_id),
             CallOrigin::Operator | CallOrigin::Mcp => None,
         }
+    }
+
+    /// Returns the id of the thread at the root of a run's delegations: for a run of a task that of
+    /// the task's thread. `None` outside of a run.
+    #[must_use]
+    pub fn root_thread(&self, context: &CallContext) -> Option<String> {
+        self.session_for(context).map(|session| session.root_thread_id.clone())
     }
 
     pub(crate) fn config_lock(&self) -> &tokio::sync::Mutex<()> {

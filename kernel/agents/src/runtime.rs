@@ -35,6 +35,7 @@ mod reporter;
 mod request_restart;
 mod request_secure_input;
 mod run;
+mod run_control;
 mod run_start;
 mod run_state;
 pub(crate) mod session;
@@ -43,8 +44,10 @@ mod skills;
 mod tool_spec;
 mod workspace_access;
 
+pub use run_control::{NoticeSource, RequestEstimate, RunControl, ThreadNotice};
+
 /// The inputs of an agent run.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub struct RunRequest {
     /// The agent; `None` for the thread's own.
     pub agent: Option<String>,
@@ -63,6 +66,8 @@ pub struct RunRequest {
     pub workspaces: Vec<Workspace>,
     /// The budget of the task that the run works on, besides the limits of the agent's manifest.
     pub budget: Option<Arc<RunBudget>>,
+    /// The control of the run by that task.
+    pub control: Option<Arc<dyn RunControl>>,
 }
 
 /// An error that ended a run. All messages until then are in the thread.

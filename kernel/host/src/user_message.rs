@@ -233,6 +233,7 @@ async fn run_message(
         correlation_id: Some(message.message_id.clone()),
         workspaces: message.workspaces.clone(),
         budget: None,
+        control: None,
     };
     let outcome = agents.run_agent(&mut thread, request, channel).await;
     // The next message may come from another client, whose user has to approve again.

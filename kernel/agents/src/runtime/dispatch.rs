@@ -141,6 +141,10 @@ impl AgentRuntime {
                 }
             };
             context.approved_effect = prepared.effect.take();
+            if let Some(control) = session.as_ref().and_then(|session| session.control.as_ref()) {
+                // The wait for an approval may have outlasted the claim of the task.
+                control.check_call().await?;
+            }
             // Only calls that are executed get an id, so it is set after the approval.
             context.call_id = self.extensions().next_call_id();
             let may_change = found.changes_skills();

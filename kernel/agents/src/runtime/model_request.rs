@@ -2,14 +2,14 @@
 
 use skillhost_conversation::{
     ELIDED_RESULT, Message, ModelErrorKind, ModelReply, ModelRequest, ReplyChunk, RunEntry,
-    RunEvent, StopReason,
+    RunEvent, StopReason, TokenUsage,
 };
 use skillhost_core::SEPARATOR;
 use skillhost_core::foreign_text::{new_nonce, nonce_statement, nonces, sanitize_line};
 
 use super::calls::deduplicate_call_ids;
 use super::run_state::{AgentRun, TurnContext};
-use super::{RunError, compaction};
+use super::{RequestEstimate, RunError, compaction};
 
 /// The message that follows an empty reply. It is not stored in the thread.
 const ASK_AGAIN: &str = "(Your last reply was empty. Answer, or call a tool.)";
@@ -130,6 +130,9 @@ impl AgentRun<'_> {
             tools: request.tools.len(),
             tokens: compaction::request_tokens(request),
         });
+        if let Some(control) = &self.session.control {
+            control.start_request(self.estimate_request(request)).await?;
+        }
         let budget = &self.session.budget;
         let mut active = Some(budget.start_request());
         let mut on_chunk = |chunk| {
@@ -153,9 +156,23 @@ impl AgentRun<'_> {
         };
         let reply = self.cancellable(self.model.stream(request, &mut on_chunk)).await;
         drop(active);
-        let reply = reply??;
-        self.record_usage(number, &reply);
+        // A request that the end of the run cuts off stays charged by its estimate.
+        let reply = reply?;
+        if let Ok(reply) = &reply {
+            self.record_usage(number, reply);
+        }
+        if let Some(control) = &self.session.control {
+            control.finish_request();
+        }
+        let reply = reply?;
         Ok(reply)
+    }
+
+    fn estimate_request(&self, request: &ModelRequest) -> RequestEstimate {
+        let tokens = compaction::request_tokens(request);
+        let usage = TokenUsage { input: tokens, ..TokenUsage::default() };
+        let cost = self.model.metadata().price.map(|price| usage.cost_at(&price));
+        RequestEstimate { tokens, cost }
     }
 
     /// Records the usage of a reply, even of one that is discarded.

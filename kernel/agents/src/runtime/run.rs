@@ -14,12 +14,12 @@ use skillhost_manifest::AllowedToolsMode;
 use skillhost_payload::{ActiveSkillsChange, CallContext, CallOrigin, SkillRef};
 use tokio::time::Instant;
 
-use super::RunError;
 use super::calls::{ToolCallResult, ToolCallResults};
 use super::loop_guard::{LoopGuard, LoopVerdict, REPEAT_NOTICE};
 use super::permissions::ToolPermissions;
 use super::run_state::{AgentRun, TurnContext};
 use super::skills::SkillChange;
+use super::{RunError, ThreadNotice};
 use crate::turn::TurnRequest;
 
 /// The tools that open any file of the sandbox or of a workspace by its path.
@@ -36,8 +36,11 @@ impl AgentRun<'_> {
             return Ok(reply);
         }
         let mut loops = LoopGuard::default();
+        let mut is_first = true;
         loop {
             self.pause_if_restarting()?;
+            self.add_notices(is_first).await?;
+            is_first = false;
             let turn = self.compose_turn(&prompt).await?;
             let reply = self.request_reply(&turn).await?;
             self.store_reply(&reply).await?;
@@ -208,6 +211,21 @@ impl AgentRun<'_> {
                 input_schema: tool.spec.input_schema,
             })
             .collect()
+    }
+
+    /// Adds notices about the ends of tasks to the thread.
+    pub(super) async fn add_notices(&mut self, is_first: bool) -> Result<(), RunError> {
+        let Some(source) = self.agents.notice_source() else { return Ok(()) };
+        // Only a root thread has submitted tasks in its own name.
+        if self.session.id != self.session.root_thread_id {
+            return Ok(());
+        }
+        for ThreadNotice { key, text } in source.pending_notices(self.thread.id(), is_first).await {
+            if !self.thread.has_notice(&key) {
+                self.thread.push_notice(key, text).await?;
+            }
+        }
+        Ok(())
     }
 
     async fn store_reply(&mut self, reply: &ModelReply) -> Result<(), RunError> {

@@ -21,14 +21,14 @@ use super::run_state::{AgentRun, RunUsage};
 use super::session::RunSession;
 use super::session_skills::SessionSkills;
 use super::skills::{ActiveSkills, activate_skill};
-use super::{RunError, RunRequest};
+use super::{RunControl, RunError, RunRequest};
 use crate::agent_runtime::AgentRuntime;
 use crate::turn::TurnRequest;
 
 /// The run that started another run.
 pub(super) enum ParentRun {
     /// None: started by a user in a thread of their own, or by a task with its budget.
-    None(Option<Arc<RunBudget>>),
+    None(Option<Arc<RunBudget>>, Option<Arc<dyn RunControl>>),
     /// A run, with the delegation chain of the agent that receives the task.
     Run(Arc<RunSession>, DelegationChain),
 }
@@ -82,8 +82,11 @@ impl AgentRuntime {
                 prompt: RunInput::Prompt(request.prompt),
                 cancel: request.cancel,
                 channel: Some(channel),
-                origin: CallOrigin::Operator,
-                parent: ParentRun::None(request.budget),
+                origin: match &request.control {
+                    Some(control) => control.origin(),
+                    None => CallOrigin::Operator,
+                },
+                parent: ParentRun::None(request.budget, request.control),
                 call_chain: Vec::new(),
                 limit_ms: None,
                 message_id: request.message_id,
@@ -147,7 +150,7 @@ impl AgentRuntime {
                 cancel: CancellationToken::new(),
                 channel: None,
                 origin: CallOrigin::Operator,
-                parent: ParentRun::None(None),
+                parent: ParentRun::None(None, None),
                 call_chain: Vec::new(),
                 limit_ms: None,
                 message_id: None,
@@ -178,7 +181,7 @@ impl AgentRuntime {
                         delegation_chain.map_err(|why| to_call_error(&agent.manifest.id, &why))?,
                     )
                 }
-                None => ParentRun::None(None),
+                None => ParentRun::None(None, None),
             };
             let spec = RunSpec {
                 agent,
@@ -227,11 +230,14 @@ impl AgentRuntime {
         agent.require_ready()?;
         let model = self.resolve_model(&agent, model.as_deref())?;
         let run_id = ulid::Ulid::generate().to_string().to_lowercase();
-        let (parent, delegation_chain, outer_budget) = match parent {
-            ParentRun::None(budget) => (None, DelegationChain::new(&agent.manifest.id), budget),
+        let (parent, delegation_chain, outer_budget, control) = match parent {
+            ParentRun::None(budget, control) => {
+                (None, DelegationChain::new(&agent.manifest.id), budget, control)
+            }
             ParentRun::Run(session, delegation_chain) => {
                 let budget = Arc::clone(&session.budget);
-                (Some(session), delegation_chain, Some(budget))
+                let control = session.control.clone();
+                (Some(session), delegation_chain, Some(budget), control)
             }
         };
         // A delegated run reaches what its parent reaches, even if the settings have changed since.
@@ -276,6 +282,7 @@ impl AgentRuntime {
             skills: SessionSkills::default(),
             reads_files: AtomicBool::default(),
             budget: RunBudget::new(limits, outer_budget),
+            control,
             delegation_chain,
             call_chain,
             workspaces,

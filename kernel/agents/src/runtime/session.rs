@@ -11,6 +11,7 @@ use skillhost_manifest::ExtensionId;
 use skillhost_payload::Workspace;
 use tokio::sync::Notify;
 
+use super::RunControl;
 use super::lineage::DelegationChain;
 use super::permissions::ToolPermissions;
 use super::reporter::RunReporter;
@@ -44,6 +45,8 @@ pub(crate) struct RunSession {
     /// The model is offered a tool that opens files by their path.
     pub(crate) reads_files: AtomicBool,
     pub(crate) budget: Arc<RunBudget>,
+    /// The task that the run works on, directly or through the runs above it.
+    pub(crate) control: Option<Arc<dyn RunControl>>,
     pub(crate) delegation_chain: DelegationChain,
     /// The delegations and programs that led to the run, as in the context of its calls.
     pub(crate) call_chain: Vec<String>,
