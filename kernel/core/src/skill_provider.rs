@@ -9,7 +9,22 @@ use skillhost_payload::{
     SkillProgramsRequest, SkillRequest, SkillTree, SkillTreeRequest, skill_interface,
 };
 
-use crate::instance::Instance;
+use crate::extension_host::ExtensionHost;
+use crate::instance::{Instance, PinnedInstance};
+
+impl ExtensionHost {
+    /// Pins the skill provider; the first one loaded, if there are several.
+    #[must_use]
+    pub fn skill_provider(&self) -> Option<PinnedInstance> {
+        self.pin_state(|state| {
+            let mut all = state.order.iter().filter_map(|id| state.instances.get(id));
+            match all.find(|instance| instance.provides(skill_interface::NAME)) {
+                Some(provider) => provider.pin().map(Some),
+                None => Some(None),
+            }
+        })
+    }
+}
 
 /// Requests the generation of a skill provider. Each build counts its own, so the instance number
 /// is part of the result.

@@ -14,7 +14,7 @@ use skillhost_handlers::{ProgramMetadata, ProgramRuntime, ProgramSupervisor, Sup
 use skillhost_home::GrantStatus;
 use skillhost_payload::{
     ApprovalPolicy, CallContext, CallError, CallOrigin, ErrorKind, OperatorCommand, SkillProgram,
-    SkillTree, ToolAudience, ToolSpec, skill_interface,
+    SkillTree, ToolAudience, ToolSpec,
 };
 use skillhost_sandbox::SandboxLauncher;
 
@@ -69,7 +69,7 @@ impl ProgramToolSource for SkillProgramSource {
         let Some(host) = self.0.host.upgrade() else { return };
         // The stamp is in the table, so that a table that was replaced is filled again.
         let known = host.state().tools.programs().stamp();
-        let Some(provider) = find_skill_provider(&host) else {
+        let Some(provider) = host.skill_provider() else {
             if known.is_some() {
                 host.replace_programs(ProgramTools::default());
             }
@@ -102,7 +102,7 @@ impl ProgramToolSource for SkillProgramSource {
         if host.state().tools.programs().is_empty() {
             return Vec::new();
         }
-        let Some(provider) = find_skill_provider(&host) else { return Vec::new() };
+        let Some(provider) = host.skill_provider() else { return Vec::new() };
         let limit = host.limits().context;
         let programs = match list_skill_programs(&provider, context, None, limit).await {
             Ok(programs) => programs,
@@ -172,7 +172,7 @@ impl SkillPrograms {
             .host
             .upgrade()
             .ok_or_else(|| CallError::new(ErrorKind::Unavailable, "the kernel is shutting down"))?;
-        let provider = find_skill_provider(&host).ok_or_else(|| {
+        let provider = host.skill_provider().ok_or_else(|| {
             CallError::new(ErrorKind::Unavailable, "no extension provides skills")
                 .with_hint(format!("see: {}", OperatorCommand::CheckExtensions))
         })?;
@@ -308,17 +308,6 @@ fn parse_program_name(name: &str) -> Vec<(&str, Option<&str>)> {
     readings.extend(last.rsplit_once('.').map(|(skill, key)| (skill, Some(key))));
     readings.retain(|(skill, key)| !skill.is_empty() && *key != Some(""));
     readings
-}
-
-/// Returns the skill provider; the first one loaded, if there are several.
-fn find_skill_provider(host: &ExtensionHost) -> Option<PinnedInstance> {
-    host.pin_state(|state| {
-        let mut all = state.order.iter().filter_map(|id| state.instances.get(id));
-        match all.find(|instance| instance.provides(skill_interface::NAME)) {
-            Some(provider) => provider.pin().map(Some),
-            None => Some(None),
-        }
-    })
 }
 
 /// Returns the tool of a program with what the program states about itself.

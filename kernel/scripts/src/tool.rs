@@ -6,15 +6,13 @@ use std::sync::{Arc, Weak};
 use async_trait::async_trait;
 use serde::Deserialize;
 use serde_json::json;
-use skillhost_core::{
-    ExtensionHost, PinnedInstance, Plugin, PreparedCall, ToolTable, get_skill_tree,
-};
+use skillhost_core::{ExtensionHost, Plugin, PreparedCall, ToolTable, get_skill_tree};
 use skillhost_files::remove_abandoned_runs;
 use skillhost_home::{GrantStatus, KERNEL_OWNER, load_operator_policy};
 use skillhost_manifest::ExtensionId;
 use skillhost_payload::{
     ApprovalPolicy, CallContext, CallError, CallOrigin, ErrorKind, OperatorCommand, SkillTree,
-    ToolAudience, ToolOutput, ToolSpec, object_schema, skill_interface,
+    ToolAudience, ToolOutput, ToolSpec, object_schema,
 };
 use skillhost_policy::PolicyUse;
 use skillhost_sandbox::SandboxLauncher;
@@ -132,7 +130,7 @@ impl ScriptTool {
             };
             return Err(CallError::new(ErrorKind::Denied, "load a skill first").with_hint(hint));
         };
-        let provider = find_skill_provider(host).ok_or_else(|| {
+        let provider = host.skill_provider().ok_or_else(|| {
             CallError::new(ErrorKind::Unavailable, "no extension provides skills")
                 .with_hint(format!("see: {}", OperatorCommand::CheckExtensions))
         })?;
@@ -183,17 +181,6 @@ impl ScriptTool {
         });
         planned.await.map_err(|error| CallError::new(ErrorKind::Io, error.to_string()))?
     }
-}
-
-/// Returns the skill provider; the first one loaded, if there are several.
-fn find_skill_provider(host: &ExtensionHost) -> Option<PinnedInstance> {
-    host.pin_state(|state| {
-        let mut all = state.order.iter().filter_map(|id| state.instances.get(id));
-        match all.find(|instance| instance.provides(skill_interface::NAME)) {
-            Some(provider) => provider.pin().map(Some),
-            None => Some(None),
-        }
-    })
 }
 
 #[async_trait]

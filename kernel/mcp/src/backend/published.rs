@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use skillhost_core::{ExtensionHost, PinnedInstance, fetch_skill_generation};
+use skillhost_core::{ExtensionHost, fetch_skill_generation};
 use skillhost_payload::{
     CallContext, CallError, ErrorKind, OperatorCommand, PublishedBody, PublishedDetails,
     PublishedDetailsRequest, PublishedEntry, PublishedPrompt, PublishedPromptRequest,
@@ -44,7 +44,7 @@ impl PublishedSkillClient<'_> {
     /// # Errors
     /// The error of the provider.
     pub(super) async fn generation(self) -> Result<(u64, u64), CallError> {
-        match find_skill_provider(self.host) {
+        match self.host.skill_provider() {
             Some(provider) => fetch_skill_generation(&provider, self.host.limits().tool).await,
             None => Ok((0, 0)),
         }
@@ -139,7 +139,7 @@ async fn call_skill_provider<T: DeserializeOwned>(
     method: &str,
     request: &impl Serialize,
 ) -> Result<T, CallError> {
-    let provider = find_skill_provider(host).ok_or_else(|| {
+    let provider = host.skill_provider().ok_or_else(|| {
         CallError::new(ErrorKind::Unavailable, "no extension provides skills")
             .with_hint(format!("see: {}", OperatorCommand::CheckExtensions))
     })?;
@@ -147,15 +147,4 @@ async fn call_skill_provider<T: DeserializeOwned>(
     let limit = host.limits().tool;
     let reply = provider.call(skill_interface::NAME, method, request, limit).await?;
     serde_json::from_slice(&reply).map_err(|error| CallError::protocol_error(&error))
-}
-
-/// Returns the skill provider; the first one loaded, if there are several.
-fn find_skill_provider(host: &ExtensionHost) -> Option<PinnedInstance> {
-    host.pin_state(|state| {
-        let mut all = state.order.iter().filter_map(|id| state.instances.get(id));
-        match all.find(|instance| instance.provides(skill_interface::NAME)) {
-            Some(provider) => provider.pin().map(Some),
-            None => Some(None),
-        }
-    })
 }
