@@ -15,6 +15,7 @@
 //! failed setup panics with a hint: only tests use this crate.
 
 mod binaries;
+mod directories;
 mod git_repository;
 mod home;
 mod interpreter;
@@ -26,6 +27,7 @@ mod small_disk;
 mod terminal;
 
 pub use binaries::{binary, example_library, example_program, library, profile_dir, program};
+pub use directories::copy_directory;
 pub use git_repository::{GitRepository, ObjectHash, hex};
 pub use home::TestHome;
 pub use interpreter::find_interpreter;

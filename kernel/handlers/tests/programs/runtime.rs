@@ -22,6 +22,7 @@ use skillhost_payload::{
 use skillhost_policy::GrantedPolicy;
 use skillhost_sandbox::SandboxLauncher;
 use tempfile::TempDir;
+use test_support::copy_directory;
 
 use crate::fixture::context;
 
@@ -120,18 +121,6 @@ impl HomeFixture {
     async fn call(&self, key: &str, arguments: &Value) -> Result<ToolOutput, CallError> {
         let plan = self.prepare(key).await?;
         self.runtime.call(&plan, &arguments.to_string(), &context()).await
-    }
-}
-
-fn copy_directory(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        let target = to.join(entry.file_name());
-        match entry.path().is_dir() {
-            true => copy_directory(&entry.path(), &target),
-            false => drop(fs::copy(entry.path(), target).unwrap()),
-        }
     }
 }
 

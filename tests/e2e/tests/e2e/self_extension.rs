@@ -7,7 +7,7 @@ use std::io::Write as _;
 use mock_model::{MockModel, MockRequest, Step, Wire};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
-use test_support::{Background, Left, Terminal, TestHome};
+use test_support::{Background, Left, Terminal, TestHome, copy_directory};
 
 use crate::agents_scene::format_messages;
 use crate::builds::{toolchain, with_target};
@@ -39,20 +39,8 @@ fn shipped_home() -> TestHome {
             home.write(format!("manifests/{id}/prompt.jinja2"), text);
         }
     }
-    copy_tree(&repository_root().join("sandbox/skills"), &home.path("sandbox/skills"));
+    copy_directory(&repository_root().join("sandbox/skills"), &home.path("sandbox/skills"));
     home
-}
-
-fn copy_tree(from: &std::path::Path, to: &std::path::Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        let target = to.join(entry.file_name());
-        match entry.file_type().unwrap().is_dir() {
-            true => copy_tree(&entry.path(), &target),
-            false => drop(fs::copy(entry.path(), target).unwrap()),
-        }
-    }
 }
 
 fn start_supervised(home: &TestHome) -> Background {

@@ -1,12 +1,9 @@
 //! The examples of the document of the JavaScript SDK, section by section: each format rule, each form
 //! of a program, and the two skills that it names. The texts are ours, the shapes are the document's.
 
-use std::fs;
-use std::path::Path;
-
 use mock_model::{MockModel, Step};
 use serde_json::{Value, json};
-use test_support::{Output, TestHome};
+use test_support::{Output, TestHome, copy_directory};
 
 use super::{approve_programs, call, can_run_programs};
 use crate::agents_scene::{agents_home, ask_agent};
@@ -364,18 +361,6 @@ fn skill_without_handler_returns_instructions() {
     assert_eq!(call(&home, &["instruction-only"]), result("instruction-only", &json!([])));
     let more = json!([{ "path": "references/MORE.md", "type": "instructions" }]);
     assert_eq!(call(&home, &["tools/guide/skill"]), result("tools/guide/skill", &more));
-}
-
-fn copy_directory(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        let target = to.join(entry.file_name());
-        match entry.path().is_dir() {
-            true => copy_directory(&entry.path(), &target),
-            false => drop(fs::copy(entry.path(), target).unwrap()),
-        }
-    }
 }
 
 /// Copies the skill of the document into a home, with canned data in place of the service.
