@@ -29,15 +29,14 @@ pub(crate) use sandboxed::ProgramChild;
 
 #[cfg(target_os = "linux")]
 mod sandboxed {
-    use std::fmt::Write as _;
     use std::io;
     use std::os::unix::net::UnixStream;
     use std::time::Duration;
 
     use skillhost_payload::{CallError, ErrorKind};
     use skillhost_sandbox::{
-        EndCause, InputMode, LevelSelection, RefusalKind, RunEnd, SandboxError, SandboxLauncher,
-        SandboxSpec, SandboxedChild,
+        InputMode, LevelSelection, RefusalKind, SandboxError, SandboxLauncher, SandboxSpec,
+        SandboxedChild,
     };
     use tokio::time::timeout;
 
@@ -89,7 +88,7 @@ mod sandboxed {
         /// Waits for the end, and describes it as a predicate without a subject. Cancel-safe.
         pub(crate) async fn wait(&mut self) -> String {
             match self.child.wait().await {
-                Ok(end) => describe_end(&end),
+                Ok(end) => end.describe(),
                 Err(error) => format!("is lost: {error}"),
             }
         }
@@ -101,23 +100,6 @@ mod sandboxed {
                 let _ = timeout(END_TIMEOUT, self.child.wait()).await;
             }
         }
-    }
-
-    fn describe_end(end: &RunEnd) -> String {
-        let mut text = match (end.exit_code, end.signal) {
-            (Some(code), _) => format!("ended with exit code {code}"),
-            (None, Some(signal)) => format!("was ended by signal {signal}"),
-            (None, None) => "ended".to_owned(),
-        };
-        let limit = match end.ended_by {
-            Some(EndCause::Memory) => "memory",
-            Some(EndCause::Tasks) => "processes and threads",
-            Some(EndCause::Disk) => "written files",
-            Some(EndCause::Time | EndCause::Output | EndCause::Cancelled) | None => return text,
-        };
-        // Writing to a string cannot fail.
-        let _ = write!(text, ", because it exceeded the limit of {limit}");
-        text
     }
 
     fn to_call_error(error: SandboxError) -> CallError {

@@ -15,7 +15,7 @@ use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::timeout;
 
 use crate::group::{LimitedMemory, ProcessGroup, limit_memory};
-use crate::isolation::{EndCause, IsolationReport, RunEnd};
+use crate::isolation::{EndCause, IsolationReport, RunEnd, describe_code};
 use crate::launch::LaunchSpec;
 use crate::orphans;
 use crate::printable::to_printable;
@@ -248,28 +248,11 @@ fn describe_status(status: ExitStatus) -> String {
     describe_code(status.code(), status.signal())
 }
 
-/// The signal of a file that is too large.
-const SIGXFSZ: i32 = 25;
-
-/// Describes the end of a run as a predicate without a subject.
+/// Describes the end of an isolated process, with the place of the limit that it exceeded.
 fn describe_end(end: &RunEnd) -> String {
-    let limits = match end.ended_by {
-        None | Some(EndCause::Cancelled) => return describe_code(end.exit_code, end.signal),
-        Some(EndCause::Time) => "its limit of time (`seconds`)",
-        Some(EndCause::Memory) => "its limit of memory (`memoryMib`)",
-        Some(EndCause::Tasks) => "its limit of processes and threads (`tasks`)",
-        Some(EndCause::Disk) if end.signal == Some(SIGXFSZ) => "its limit of a file (`fileMib`)",
-        Some(EndCause::Disk) => "a limit of disk usage (`diskMib` or `files`)",
-        Some(EndCause::Output) => "its limit of output (`outputKib`)",
-    };
-    format!("was ended because it exceeded {limits} in `sandbox: {{limits: …}}`")
-}
-
-fn describe_code(code: Option<i32>, signal: Option<i32>) -> String {
-    match (code, signal) {
-        (Some(code), _) => format!("ended with exit code {code}"),
-        (None, Some(signal)) => format!("was ended by signal {signal}"),
-        (None, None) => "ended".to_owned(),
+    match end.ended_by {
+        None | Some(EndCause::Cancelled) => end.describe(),
+        Some(_) => format!("{} in `sandbox: {{limits: …}}`", end.describe()),
     }
 }
 

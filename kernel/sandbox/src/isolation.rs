@@ -144,6 +144,38 @@ pub struct RunEnd {
     pub hosts: Vec<HostContact>,
 }
 
+/// The signal of a file that is too large.
+const SIGXFSZ: i32 = 25;
+
+impl RunEnd {
+    /// Describes the end as a predicate without a subject: an exit, a signal, or the limit that was
+    /// exceeded, with its name in a policy.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        let limit = match self.ended_by {
+            None | Some(EndCause::Cancelled) => return describe_code(self.exit_code, self.signal),
+            Some(EndCause::Time) => "its limit of time (`seconds`)",
+            Some(EndCause::Memory) => "its limit of memory (`memoryMib`)",
+            Some(EndCause::Tasks) => "its limit of processes and threads (`tasks`)",
+            Some(EndCause::Disk) if self.signal == Some(SIGXFSZ) => {
+                "its limit of a file (`fileMib`)"
+            }
+            Some(EndCause::Disk) => "a limit of disk usage (`diskMib` or `files`)",
+            Some(EndCause::Output) => "its limit of output (`outputKib`)",
+        };
+        format!("was ended because it exceeded {limit}")
+    }
+}
+
+/// Describes an exit code or a signal as a predicate without a subject.
+pub(crate) fn describe_code(code: Option<i32>, signal: Option<i32>) -> String {
+    match (code, signal) {
+        (Some(code), _) => format!("ended with exit code {code}"),
+        (None, Some(signal)) => format!("was ended by signal {signal}"),
+        (None, None) => "ended".to_owned(),
+    }
+}
+
 /// A file with a protected name that a run created, changed or moved.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RevertedFile {
@@ -195,4 +227,44 @@ impl std::fmt::Display for RevertedFile {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_zero(number: &usize) -> bool {
     *number == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn describe(exit_code: Option<i32>, signal: Option<i32>, cause: Option<EndCause>) -> String {
+        let end = RunEnd {
+            exit_code,
+            signal,
+            ended_by: cause,
+            left_over: 0,
+            ms: 0,
+            peak_kib: 0,
+            reverted: Vec::new(),
+            more_reverted: 0,
+            hosts: Vec::new(),
+        };
+        end.describe()
+    }
+
+    #[test]
+    fn end_names_exit_or_limit() {
+        assert_eq!(describe(Some(3), None, None), "ended with exit code 3");
+        assert_eq!(describe(None, Some(9), Some(EndCause::Cancelled)), "was ended by signal 9");
+        assert_eq!(describe(None, None, None), "ended");
+        let exceeded = |limit: &str| format!("was ended because it exceeded {limit}");
+        assert_eq!(
+            describe(None, Some(9), Some(EndCause::Memory)),
+            exceeded("its limit of memory (`memoryMib`)")
+        );
+        assert_eq!(
+            describe(None, Some(SIGXFSZ), Some(EndCause::Disk)),
+            exceeded("its limit of a file (`fileMib`)")
+        );
+        assert_eq!(
+            describe(None, Some(9), Some(EndCause::Disk)),
+            exceeded("a limit of disk usage (`diskMib` or `files`)")
+        );
+    }
 }
