@@ -263,7 +263,7 @@ impl SkillPrograms {
         context: &CallContext,
         program: &SkillProgram,
     ) -> Result<Option<ProgramMetadata>, CallError> {
-        // Without it, each list would copy the trees of skills that nobody approved.
+        // Without it, each list would copy the trees of unapproved skills.
         if !self.runtime.was_approved(program).await? {
             return Ok(None);
         }

@@ -20,7 +20,7 @@ const SYSTEM_PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbi
 const INHERITED: [&str; 4] = ["LANG", "LC_ALL", "LC_CTYPE", "TZ"];
 
 /// Names that a call must not set: their values are code, options or paths of code of interpreters,
-/// shells, the C library and common tools, so that a call could run what nobody approved.
+/// shells, the C library and common tools, so that a call could run code without an approval.
 const REFUSED: [&str; 29] = [
     "BROWSER",
     "CDPATH",

@@ -96,8 +96,8 @@ fn find_settings_home(session: &CliContext, roots: &SkillRoots) -> Result<Option
     }
 }
 
-/// Returns the standard input for the script, unless it is a terminal: nobody could answer a prompt
-/// that appears after the end of the script.
+/// Returns the standard input for the script, unless it is a terminal: output is shown only after the
+/// end of the script, too late to answer a prompt.
 fn open_input() -> Option<File> {
     let input = std::io::stdin();
     if input.is_terminal() {

@@ -318,6 +318,6 @@ channel.on("data", (chunk) => {
   }
   if (start < chunk.length) parts.push(chunk.subarray(start));
 });
-// Without the kernel there is nobody to work for.
+// Without the kernel there are no more calls.
 channel.on("close", () => process.exit(0));
 channel.on("error", () => process.exit(0));

@@ -362,7 +362,7 @@ def main():
             del buffer[: end + 1]
             searched = 0
             receive(json.loads(line))
-    # Without the kernel there is nobody to work for, and threads of the program may still run.
+    # Without the kernel there are no more calls, and threads of the program may still run.
     os._exit(0)
 
 

@@ -105,7 +105,7 @@ impl FoundNames {
     pub(super) fn scan(roots: &[PathBuf], before: Option<&Self>) -> Self {
         let mut found = Self::default();
         for root in roots {
-            // It may be a file, or be unreadable for this user, and then nobody else's.
+            // It may be a file, or be unreadable for this user, and so for the run.
             let Ok(directory) = OpenDirectory::open_root(root) else { continue };
             let mut entered: Vec<EnteredDirectory> = Vec::new();
             entered.extend(found.enter(directory, root.clone(), None, roots, before));

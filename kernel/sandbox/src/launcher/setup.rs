@@ -86,7 +86,7 @@ impl RunSetup<'_> {
         let code = match self.isolate().and_then(|()| self.run_program()) {
             Ok(()) => 0,
             Err(error) => {
-                // Without the launcher nobody needs the message.
+                // Without the launcher, the message has no reader.
                 let _ = self.control.send(&SetupMessage::Failed(error), &[]);
                 125
             }

@@ -126,7 +126,7 @@ impl Victim {
         fs::canonicalize(self.directory.path()).unwrap()
     }
 
-    /// Returns whether nobody has connected.
+    /// Returns whether no client has connected.
     fn is_untouched(&self) -> bool {
         self.listener.accept().is_err() && self.socket.accept().is_err()
     }
