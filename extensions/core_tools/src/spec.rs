@@ -205,6 +205,8 @@ pub(crate) fn tool_specs() -> Vec<ToolSpec> {
     ]
 }
 
+/// Returns the spec of a tool that changes files. Its effect is the default, `once`: repeated after a
+/// crash, the call could replace what the user has changed since.
 fn requiring_approval(spec: ToolSpec) -> ToolSpec {
     spec.needs_approval(ApprovalPolicy::UnlessGranted)
 }

@@ -18,7 +18,7 @@ use std::time::Duration;
 use skillhost_sdk::prelude::*;
 use skillhost_sdk::serde::{self, Deserialize};
 use skillhost_sdk::tokio::{self, sync::Semaphore};
-use skillhost_sdk::{ApprovalPolicy, Secret, object_schema};
+use skillhost_sdk::{ApprovalPolicy, CallEffect, Secret, object_schema};
 
 use crate::address::AddressPolicy;
 use crate::client::page_client;
@@ -202,6 +202,8 @@ fn fetch_spec(max_chars: usize) -> ToolSpec {
     // The address itself can carry data to its server, so a person sees it first.
     ToolSpec::new("web_fetch", description, object_schema(&properties, &["url"]))
         .needs_approval(ApprovalPolicy::UnlessGranted)
+        // Only GET requests, which have no effect by the definition of HTTP.
+        .effect(CallEffect::Read)
 }
 
 export_extension!(WebExtension: tools);

@@ -203,6 +203,7 @@ impl AgentRuntime {
             call_chain: Vec::new(),
             operator_policy: None,
             reads_files: false,
+            idempotency_key: None,
         }
     }
 

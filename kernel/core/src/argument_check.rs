@@ -122,6 +122,7 @@ mod tests {
             needs_approval: ApprovalPolicy::Never,
             audience: ToolAudience::Agent,
             changes_skills: false,
+            effect: None,
         }))
     }
 

@@ -115,7 +115,10 @@ impl HostCallbacks {
                 Ok(Vec::new())
             }
             host_method::CALL_TOOL => {
-                let call: ToolCall = decode_request(payload)?;
+                let mut call: ToolCall = decode_request(payload)?;
+                // The key is that of the extension's own call: two calls that it makes in turn would
+                // pass for one.
+                call.context.idempotency_key = None;
                 encode_reply(&services()?.call_tool(call).await?)
             }
             host_method::RUN_AGENT => {

@@ -270,6 +270,7 @@ impl ExtensionHost {
                                     needs_approval: known.needs_approval,
                                     audience: known.audience,
                                     changes_skills: known.changes_skills,
+                                    effect: known.effect,
                                     ..spec
                                 };
                                 sanitize_tool(&mut spec);

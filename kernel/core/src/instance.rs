@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use skillhost_control::{LoadTimings, LoadedExtension};
+use skillhost_files::to_hex;
+use skillhost_home::DiscoveredManifest;
 use skillhost_manifest::{EventHandler, Manifest, ScheduleAction};
 use skillhost_payload::{
     BuildInfo, CallContext, CallError, ErrorKind, ToolOutput, ToolSpec, event_interface,
@@ -39,6 +41,8 @@ pub struct Instance {
     pub timings: LoadTimings,
     bundled: bool,
     isolation: Option<IsolationReport>,
+    /// sha256 of the approved files, or of the library that the manifest pins; hexadecimal.
+    pub sha256: Option<String>,
     /// The tools as listed when the extension was wired.
     pub specs: Vec<ToolSpec>,
     /// The extension's own names of the tools in `specs`.
@@ -68,10 +72,13 @@ impl Deref for PinnedInstance {
 }
 
 impl Instance {
-    pub(crate) fn new(manifest: Arc<Manifest>, created: LoadedPlugin) -> Self {
+    pub(crate) fn new(found: &DiscoveredManifest, created: LoadedPlugin) -> Self {
         static COUNTER: AtomicU64 = AtomicU64::new(1);
+        let manifest = Arc::clone(&found.manifest);
+        let approved = found.approval.as_ref().map(|record| record.digest.clone());
         Self {
             number: COUNTER.fetch_add(1, Ordering::Relaxed),
+            sha256: approved.or_else(|| manifest.sha256.as_ref().map(|pin| to_hex(pin))),
             manifest,
             build: created.build,
             library: created.file,

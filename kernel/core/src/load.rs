@@ -202,7 +202,7 @@ impl ExtensionHost {
                 failure
             };
             let created = created.map_err(setup)?;
-            let mut instance = Instance::new(Arc::clone(&found.manifest), created);
+            let mut instance = Instance::new(found, created);
             let call = |phase| move |error| ExtensionLoadError::from_call_error(phase, error);
             let described = match instance.start(limits).await {
                 Ok(()) => instance.load_metadata(limits).await.map_err(call(LoadPhase::Wire)),

@@ -434,6 +434,7 @@ mod tests {
             needs_approval: skillhost_payload::ApprovalPolicy::Never,
             audience: ToolAudience::Agent,
             changes_skills: false,
+            effect: None,
         }
     }
 

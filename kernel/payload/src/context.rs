@@ -57,6 +57,11 @@ pub struct CallContext {
     /// The caller has another tool that opens files by their path; set by the kernel.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub reads_files: bool,
+    /// The key of the call, the same at every attempt of it, also after a restart; set by the kernel
+    /// for each call of a run. A tool whose effect is [`CallEffect::Keyed`](crate::CallEffect)
+    /// remembers it with its result.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idempotency_key: Option<String>,
 }
 
 /// The depth limit of delegations and programs of skills together: the length of a call chain.

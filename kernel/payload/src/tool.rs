@@ -36,6 +36,36 @@ pub struct ToolSpec {
     /// it and before those after it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub changes_skills: bool,
+    /// The effect of repeating a call; absent for the default of [`ToolSpec::call_effect`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effect: Option<CallEffect>,
+}
+
+impl ToolSpec {
+    /// Returns the effect of repeating a call: the declared one, else [`CallEffect::Read`] for a
+    /// tool without side effects and [`CallEffect::Once`] for any other.
+    #[must_use]
+    pub fn call_effect(&self) -> CallEffect {
+        match self.effect {
+            Some(effect) => effect,
+            None if self.read_only => CallEffect::Read,
+            None => CallEffect::Once,
+        }
+    }
+}
+
+/// The effect of repeating a tool call, which decides what the kernel does with a call that a crash
+/// interrupted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CallEffect {
+    /// A call has no effect. It is called again.
+    Read,
+    /// A second call with the same [`CallContext::idempotency_key`] has no further effect and
+    /// returns the same result. It is called again.
+    Keyed,
+    /// A second call may have the effect a second time. A person decides about it.
+    Once,
 }
 
 /// Returns the JSON Schema of an object with these properties and no others, for the arguments or the
@@ -104,4 +134,22 @@ pub struct ToolOutput {
     /// skills and the tool `changes_skills`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub skills_change: Option<ActiveSkillsChange>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn absent_effect_is_once_or_read() {
+        let effect = |more: &str| {
+            let text = format!(r#"{{"name":"t","description":"","input_schema":{{}}{more}}}"#);
+            serde_json::from_str::<ToolSpec>(&text).unwrap().call_effect()
+        };
+        assert_eq!(effect(""), CallEffect::Once);
+        assert_eq!(effect(r#","read_only":true"#), CallEffect::Read);
+        assert_eq!(effect(r#","effect":"read""#), CallEffect::Read);
+        assert_eq!(effect(r#","effect":"keyed""#), CallEffect::Keyed);
+        assert_eq!(effect(r#","read_only":true,"effect":"once""#), CallEffect::Once);
+    }
 }

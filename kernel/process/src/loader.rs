@@ -221,12 +221,12 @@ impl Plugin for ProcessPlugin {
 
     async fn invoke(
         &self,
-        _: &CallContext,
+        context: &CallContext,
         name: &str,
         arguments: &str,
         _: PreparedCall,
     ) -> Result<ToolOutput, CallError> {
-        self.process.invoke(name, arguments).await
+        self.process.invoke(name, arguments, context.idempotency_key.as_deref()).await
     }
 
     async fn call(&self, interface: &str, _: &str, _: Vec<u8>) -> Result<Vec<u8>, CallError> {

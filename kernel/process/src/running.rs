@@ -170,8 +170,11 @@ impl RunningProcess {
     }
 }
 
+/// The key of a call's idempotency key in the `_meta` of its request.
+const CALL_KEY: &str = "skillhost/key";
+
 impl ProcessConnection {
-    /// Calls a tool.
+    /// Calls a tool; `key` is the idempotency key of the call.
     ///
     /// # Errors
     /// The error of the process, or [`ErrorKind::Unavailable`] with its exit reason.
@@ -179,9 +182,13 @@ impl ProcessConnection {
         self: &Arc<Self>,
         name: &str,
         arguments: JsonObject,
+        key: Option<&str>,
     ) -> Result<ToolOutput, CallError> {
         let mut call = InFlightCall::register(self);
-        let request = CallToolRequestParams::new(name.to_owned()).with_arguments(arguments);
+        let mut request = CallToolRequestParams::new(name.to_owned()).with_arguments(arguments);
+        if let Some(key) = key {
+            request.meta.get_or_insert_default().insert(CALL_KEY.to_owned(), key.into());
+        }
         // If this future is dropped, the library sends `notifications/cancelled` to the process.
         let response = self.peer.call_tool_once(request).await;
         call.answered = true;

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use rmcp::model::{CallToolResult, ContentBlock, ErrorCode, ErrorData, ResourceContents, Tool};
 use serde_json::Value;
-use skillhost_payload::{ApprovalPolicy, CallError, ErrorKind, ToolAudience, ToolOutput, ToolSpec};
+use skillhost_payload::{
+    ApprovalPolicy, CallEffect, CallError, ErrorKind, ToolAudience, ToolOutput, ToolSpec,
+};
 use skillhost_sandbox::to_printable;
 
 use crate::error::call_error;
@@ -46,6 +48,8 @@ pub(crate) fn to_tool_spec(tool: Tool) -> Result<ToolSpec, CallError> {
         // The protocol has no audience, so the tools of a process are for agents.
         audience: ToolAudience::Agent,
         changes_skills: false,
+        // A tool with `readOnlyHint` needs no declaration of its own.
+        effect: (!read_only && hints.idempotent_hint == Some(true)).then_some(CallEffect::Keyed),
     })
 }
 
@@ -146,8 +150,19 @@ mod tests {
             needs_approval: ApprovalPolicy::UnlessGranted,
             audience: ToolAudience::Agent,
             changes_skills: false,
+            effect: None,
         };
         assert_eq!(read(&hints).unwrap(), expected);
+    }
+
+    #[test]
+    fn hints_declare_call_effect() {
+        let effect = |hints: Value| read(&json!({"annotations": hints})).unwrap().call_effect();
+        assert_eq!(effect(json!({})), CallEffect::Once);
+        assert_eq!(effect(json!({"idempotentHint": false})), CallEffect::Once);
+        assert_eq!(effect(json!({"idempotentHint": true})), CallEffect::Keyed);
+        assert_eq!(effect(json!({"readOnlyHint": true})), CallEffect::Read);
+        assert_eq!(effect(json!({"readOnlyHint": true, "idempotentHint": true})), CallEffect::Read);
     }
 
     #[test]

@@ -132,7 +132,7 @@ async fn template_starts_in_kernel() {
     let listed: Vec<_> = tools.iter().map(|tool| (&*tool.name, tool.needs_approval)).collect();
     assert_eq!(listed, [("count_words", ApprovalPolicy::Never)]);
     let arguments = json!({"text": "a bc"}).to_string();
-    let output = process.invoke("count_words", &arguments).await.unwrap();
+    let output = process.invoke("count_words", &arguments, None).await.unwrap();
     assert_eq!(output.text, "2 words, the longest is 'bc'");
     process.health().await.unwrap();
     process.stop().await;

@@ -336,6 +336,7 @@ fn to_tool_spec(program: SkillProgram) -> ToolSpec {
         },
         audience: ToolAudience::Agent,
         changes_skills: false,
+        effect: None,
     }
 }
 

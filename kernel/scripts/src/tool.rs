@@ -106,6 +106,7 @@ fn tool_spec() -> ToolSpec {
         needs_approval: ApprovalPolicy::UnlessGranted,
         audience: ToolAudience::Agent,
         changes_skills: false,
+        effect: None,
     }
 }
 

@@ -51,11 +51,11 @@ pub use skillhost_payload::{AgentAnswer, CallContext, CallOrigin, CatalogScope, 
 pub use error::{ExtensionError, Result};
 pub use output::{ToolOutput, ToolSpec};
 pub use skillhost_payload::{
-    ActiveSkill, ActiveSkillsChange, ApprovalPolicy, ChangeKind, EffectChange, EmbeddingModelInfo,
-    ErrorKind, PublishedArgument, PublishedBody, PublishedContent, PublishedDetails,
-    PublishedEntry, PublishedFile, PublishedPrompt, PublishedSkill, PublishedSkills,
-    ReviewDecision, ReviewOffer, SkillContent, SkillProgram, SkillProgramKind, SkillTree,
-    SkillTreeFile, ToolAudience, ToolEffect, Workspace, WorkspaceAccess, object_schema,
+    ActiveSkill, ActiveSkillsChange, ApprovalPolicy, CallEffect, ChangeKind, EffectChange,
+    EmbeddingModelInfo, ErrorKind, PublishedArgument, PublishedBody, PublishedContent,
+    PublishedDetails, PublishedEntry, PublishedFile, PublishedPrompt, PublishedSkill,
+    PublishedSkills, ReviewDecision, ReviewOffer, SkillContent, SkillProgram, SkillProgramKind,
+    SkillTree, SkillTreeFile, ToolAudience, ToolEffect, Workspace, WorkspaceAccess, object_schema,
 };
 // Re-exported crates, so that an extension needs no other dependency.
 pub use async_trait::async_trait;

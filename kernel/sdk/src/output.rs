@@ -3,7 +3,9 @@
 use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
-use skillhost_payload::{ActiveSkillsChange, ApprovalPolicy, ErrorKind, SkillRef, ToolAudience};
+use skillhost_payload::{
+    ActiveSkillsChange, ApprovalPolicy, CallEffect, ErrorKind, SkillRef, ToolAudience,
+};
 
 use crate::error::{ExtensionError, Result};
 
@@ -29,6 +31,7 @@ impl ToolSpec {
             needs_approval: ApprovalPolicy::Never,
             audience: ToolAudience::Agent,
             changes_skills: false,
+            effect: None,
         })
     }
 
@@ -46,6 +49,50 @@ impl ToolSpec {
     #[must_use]
     pub fn read_only(mut self) -> Self {
         self.0.read_only = true;
+        self
+    }
+
+    /// Declares the effect of repeating a call. Without it, a tool is [`CallEffect::Read`] if it is
+    /// [`ToolSpec::read_only`], and [`CallEffect::Once`] otherwise: the kernel never repeats such a
+    /// call by itself.
+    ///
+    /// A [`CallEffect::Keyed`] tool stores
+    /// [`CallContext::idempotency_key`](crate::CallContext::idempotency_key) together with its
+    /// effect, and answers a second call with the same key from what it stored:
+    ///
+    /// ```
+    /// use std::collections::BTreeMap;
+    /// use std::sync::Mutex;
+    ///
+    /// use skillhost_sdk::prelude::*;
+    /// use skillhost_sdk::CallEffect;
+    ///
+    /// /// Orders by key; a real tool has them in the same transaction as the order.
+    /// struct Shop(Mutex<BTreeMap<String, u64>>);
+    ///
+    /// #[async_trait]
+    /// impl ToolProvider for Shop {
+    ///     fn tools(&self, _: &CallContext) -> Vec<ToolSpec> {
+    ///         let schema = json!({"type": "object"});
+    ///         vec![ToolSpec::new("order", "Places an order.", schema).effect(CallEffect::Keyed)]
+    ///     }
+    ///
+    ///     async fn invoke(&self, cx: &CallContext, _: &str, _: ToolArgs<'_>) -> Result<ToolOutput> {
+    ///         let mut orders = self.0.lock().map_err(|_| ExtensionError::failed("the shop is shut"))?;
+    ///         let next = orders.len() as u64 + 1;
+    ///         let number = match &cx.idempotency_key {
+    ///             Some(key) => *orders.entry(key.clone()).or_insert(next),
+    ///             // A call outside of a run has no key; a person makes it again or does not.
+    ///             None => next,
+    ///         };
+    ///         Ok(ToolOutput::text(format!("order {number}")))
+    ///     }
+    /// }
+    /// # fn main() {}
+    /// ```
+    #[must_use]
+    pub fn effect(mut self, effect: CallEffect) -> Self {
+        self.0.effect = Some(effect);
         self
     }
 

@@ -48,6 +48,7 @@ pub(super) fn tool_spec() -> ToolSpec {
         needs_approval: ApprovalPolicy::Always,
         audience: ToolAudience::Agent,
         changes_skills: false,
+        effect: None,
     }
 }
 

@@ -35,6 +35,8 @@ impl AgentRuntime {
             if context.origin == CallOrigin::Operator {
                 context.origin = CallOrigin::Agent;
             }
+            // As for an extension: the key is that of the program's own call.
+            context.idempotency_key = None;
             if !context.agent_id.is_empty() {
                 self.check_agent_has(&context, name).await?;
             }

@@ -15,6 +15,7 @@ pub(super) fn new_spec(name: &str, description: &str, input_schema: serde_json::
         needs_approval: ApprovalPolicy::Never,
         audience: ToolAudience::Agent,
         changes_skills: false,
+        effect: None,
     }
 }
 

@@ -37,6 +37,7 @@ fn spec(name: &str) -> ToolSpec {
         needs_approval: ApprovalPolicy::Never,
         audience: ToolAudience::Agent,
         changes_skills: false,
+        effect: None,
     }
 }
 

@@ -302,7 +302,9 @@ pub fn changed_tools(record: &ApprovalRecord, tools: &[ToolSpec]) -> String {
         let same_annotations = was.read_only == spec.read_only
             && was.destructive == spec.destructive
             && was.needs_approval == spec.needs_approval
-            && was.audience == spec.audience;
+            && was.audience == spec.audience
+            // Records of earlier kernels have no effect.
+            && was.effect.is_none_or(|was| was == spec.call_effect());
         if !same_annotations {
             changes.push(format!("`{}` has other annotations", spec.name));
         } else if compare_all && was.description != spec.description {

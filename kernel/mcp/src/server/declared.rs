@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rmcp::model::{Tool, ToolAnnotations};
 use serde_json::{Map, Value};
-use skillhost_payload::ToolSpec;
+use skillhost_payload::{CallEffect, ToolSpec};
 
 use crate::backend::{Backend, BackendError, ChangeCounter, ClientSession};
 
@@ -59,6 +59,12 @@ pub(super) fn to_tool(spec: &ToolSpec) -> Tool {
         .destructive(spec.destructive)
         // Tool specifications have no such field, and no tool of the kernel reaches the network.
         .open_world(false);
+    // A client has no key for a `keyed` tool, so its repeated call may have another effect. For a
+    // tool without side effects the hint has no meaning.
+    let annotations = match spec.call_effect() {
+        CallEffect::Read if !spec.read_only => annotations.idempotent(true),
+        CallEffect::Read | CallEffect::Keyed | CallEffect::Once => annotations,
+    };
     let tool = Tool::new(spec.name.clone(), spec.description.clone(), object(&spec.input_schema))
         .with_annotations(annotations);
     match declared_output_schema(spec) {
@@ -72,6 +78,20 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn repeatable_tool_has_idempotent_hint() {
+        let hint = |more: Value| {
+            let mut spec = json!({"name": "a", "description": "", "input_schema": {}});
+            spec.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap());
+            let tool = to_tool(&serde_json::from_value(spec).unwrap());
+            tool.annotations.unwrap().idempotent_hint
+        };
+        assert_eq!(hint(json!({"effect": "read"})), Some(true));
+        for more in [json!({}), json!({"effect": "keyed"}), json!({"read_only": true})] {
+            assert_eq!(hint(more.clone()), None, "{more}");
+        }
+    }
 
     #[test]
     fn output_schema_must_be_object() {

@@ -94,6 +94,7 @@ async fn call_context_arrives_complete() {
         call_chain: Vec::new(),
         operator_policy: None,
         reads_files: false,
+        idempotency_key: Some("k".into()),
     };
     // Only the kernel states what an approval covers and which skills are active.
     let skill = SkillRef { skill_id: "x".into(), digest: "d".into(), tree: None };
@@ -159,11 +160,14 @@ async fn turn_identifies_agent_to_extensions() {
         call_chain: Vec::new(),
         operator_policy: None,
         reads_files: false,
+        idempotency_key: None,
     };
     assert_eq!(seen, expected);
     // A tool that the model calls in this turn receives the same caller, and so does a nested one.
     let deed = json!({"do": "call", "tool": "a", "arguments": {"do": "context"}}).to_string();
-    let output = fixture.kernel.agents().invoke_tool(turn.context, "a", &deed).await.unwrap();
+    // The key is that of the outer call alone.
+    let keyed = CallContext { idempotency_key: Some("k".into()), ..turn.context };
+    let output = fixture.kernel.agents().invoke_tool(keyed, "a", &deed).await.unwrap();
     let below: CallContext = serde_json::from_str(output.structured.unwrap().get()).unwrap();
     assert_eq!(below, CallContext { call_id: below.call_id, ..expected });
     assert!(below.call_id > seen.call_id);

@@ -26,6 +26,7 @@ pub fn tool_specs(snapshot: &Snapshot, audience: Audience<'_>) -> Vec<ToolSpec> 
         needs_approval: ApprovalPolicy::Never,
         audience: ToolAudience::Agent,
         changes_skills: false,
+        effect: None,
     };
     vec![
         ToolSpec {

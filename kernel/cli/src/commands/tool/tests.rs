@@ -51,6 +51,7 @@ fn approval_of_code_of_skills_is_described() {
             needs_approval,
             audience: ToolAudience::Agent,
             changes_skills: false,
+            effect: None,
         },
     };
     let granted = ApprovalPolicy::UnlessGranted;
