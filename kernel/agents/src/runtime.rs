@@ -35,6 +35,7 @@ mod reporter;
 mod request_restart;
 mod request_secure_input;
 mod run;
+mod run_call;
 mod run_control;
 mod run_start;
 mod run_state;
@@ -97,6 +98,10 @@ pub enum RunError {
     /// The kernel shuts down; the run resumes in the next one.
     #[error("kernel is shutting down; the run resumes after the next start")]
     Restarting,
+    /// A call waits for a decision of a person. It is open in the thread, and the run continues with
+    /// it when it is started again with the same message id.
+    #[error("run waits for a decision")]
+    Parked,
     /// A later message was added before this one was answered.
     #[error("message was superseded by a later message")]
     Superseded,
@@ -141,7 +146,7 @@ impl RunError {
             Self::Budget { .. } | Self::ContextOverflow { .. } => ErrorKind::TooLarge,
             Self::Loop { .. } | Self::EmptyReply { .. } => ErrorKind::Failed,
             Self::Cancelled => ErrorKind::Cancelled,
-            Self::Restarting => ErrorKind::Unavailable,
+            Self::Restarting | Self::Parked => ErrorKind::Unavailable,
             Self::Superseded => ErrorKind::Conflict,
             Self::Thread(error) => error.kind(),
         }
@@ -161,7 +166,7 @@ impl RunError {
                 which.field()
             ),
             Self::Loop { .. } => "rephrase the request, or choose another model".into(),
-            Self::Cancelled | Self::Restarting => String::new(),
+            Self::Cancelled | Self::Restarting | Self::Parked => String::new(),
             Self::Superseded => "send it again".into(),
             Self::EmptyReply { only_reasoning: true, .. } => {
                 "allow longer replies (max_output_tokens), or choose another model".into()
@@ -174,6 +179,11 @@ impl RunError {
         }
     }
 
+    /// Returns whether the run continues later, with the open calls of its thread.
+    pub(crate) fn is_continued(&self) -> bool {
+        matches!(self, Self::Restarting | Self::Parked)
+    }
+
     /// Returns the kind in one word, for transcripts.
     pub(crate) fn code(&self) -> &'static str {
         match self {
@@ -183,6 +193,7 @@ impl RunError {
             Self::Loop { .. } => "loop",
             Self::Cancelled => "cancelled",
             Self::Restarting => "restarting",
+            Self::Parked => "parked",
             // Transcripts on disk have this code, so it keeps its old name.
             Self::Superseded => "left_behind",
             Self::EmptyReply { .. } => "nothing_said",
@@ -200,6 +211,7 @@ impl RunError {
             Self::Loop { .. } => MessageFailure::Loop,
             Self::Cancelled => MessageFailure::Cancelled,
             Self::Restarting => MessageFailure::Restarting,
+            Self::Parked => MessageFailure::Parked,
             Self::Superseded => MessageFailure::Superseded,
             Self::EmptyReply { .. } => MessageFailure::EmptyReply,
             Self::ContextOverflow { .. } => MessageFailure::ContextOverflow,

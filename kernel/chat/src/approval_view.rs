@@ -276,6 +276,10 @@ mod tests {
             destructive: false,
             always: false,
             details: None,
+            call_key: None,
+            effect_digest: None,
+            extension_sha256: None,
+            can_park: false,
         }
     }
 

@@ -14,6 +14,7 @@ mod edit_arguments;
 mod indicator;
 mod line_editor;
 mod pluralize;
+mod question_prompt;
 mod recap;
 mod screen;
 mod secret;

@@ -341,6 +341,22 @@ impl MessageExchange<'_> {
                                 async move { ClientMessage::from_secret_reply(id, person.request_secret(&request).await) };
                             open.insert(id, questions.spawn(asking));
                         }
+                        ServerMessage::UncertainCall { id, request } => {
+                            let person = Arc::clone(self.person);
+                            let asking = async move {
+                                let decision = person.resolve_uncertain_call(&request).await;
+                                ClientMessage::UncertainDecided { id, decision }
+                            };
+                            open.insert(id, questions.spawn(asking));
+                        }
+                        ServerMessage::PersonQuestion { id, request } => {
+                            let person = Arc::clone(self.person);
+                            let asking = async move {
+                                let reply = person.ask_person(&request).await;
+                                ClientMessage::PersonReplied { id, reply }
+                            };
+                            open.insert(id, questions.spawn(asking));
+                        }
                         ServerMessage::QuestionWithdrawn { id } => {
                             if let Some(asking) = open.remove(&id) {
                                 // Dropping the prompt stops the terminal read and frees the

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use anstyle::Style;
 use async_trait::async_trait;
 use skillhost_conversation::{
-    ApprovalDecision, ApprovalRequest, Channel, RunEvent, RunOutcome, SecretPrompt, SecretReply,
+    ApprovalDecision, ApprovalRequest, Channel, PersonQuestion, PersonReply, RunEvent, RunOutcome,
+    SecretPrompt, SecretReply, UncertainCall, UncertainDecision,
 };
 use skillhost_terminal::{
     CliError, DIM, MarkdownLayout, MarkdownStream, Output, RED, ScreenSize, display_safe,
@@ -18,7 +19,7 @@ use tokio::task::JoinHandle;
 use crate::approval_view::summarize_arguments;
 use crate::indicator::{TurnActivity, TurnProgress};
 use crate::screen::cut_line;
-use crate::{approval_prompt, secret};
+use crate::{approval_prompt, question_prompt, secret};
 
 /// The number of characters of a call's arguments or result in a progress line.
 const MAX_LINE_CHARS: usize = 160;
@@ -383,6 +384,38 @@ impl Channel for TerminalChannel {
         let _prompting = PromptGuard::start(self);
         secret::prompt_secret(self.output, ask).await
     }
+
+    async fn resolve_uncertain_call(&self, call: &UncertainCall) -> UncertainDecision {
+        let _alone = self.asking.lock().await;
+        if !self.present {
+            let inner = &mut *self.lock();
+            self.break_line(inner);
+            let text = format!(
+                "`{}` may have happened and was not called again: no terminal is available",
+                display_safe(&call.tool)
+            );
+            self.note(inner, text);
+            return UncertainDecision::Stop;
+        }
+        let _prompting = PromptGuard::start(self);
+        question_prompt::prompt_uncertain_call(self.output, call).await
+    }
+
+    async fn ask_person(&self, question: &PersonQuestion) -> PersonReply {
+        let _alone = self.asking.lock().await;
+        if !self.present {
+            let inner = &mut *self.lock();
+            self.break_line(inner);
+            let agent = display_safe(&question.agent_id);
+            self.note(
+                inner,
+                format!("{agent}: a question has no answer: no terminal is available"),
+            );
+            return PersonReply::Refused { reason: "no terminal is available".to_owned() };
+        }
+        let _prompting = PromptGuard::start(self);
+        question_prompt::prompt_question(self.output, question).await
+    }
 }
 
 /// A guard that shows the progress of a turn until it is dropped.
@@ -442,6 +475,10 @@ mod tests {
             destructive: true,
             always,
             details: None,
+            call_key: None,
+            effect_digest: None,
+            extension_sha256: None,
+            can_park: false,
         }
     }
 

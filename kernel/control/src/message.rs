@@ -3,7 +3,8 @@
 use secrecy::ExposeSecret as _;
 use serde::{Deserialize, Serialize};
 use skillhost_conversation::{
-    ApprovalDecision, ApprovalRequest, RunEvent, RunOutcome, SecretPrompt, SecretReply,
+    ApprovalDecision, ApprovalRequest, PersonQuestion, PersonReply, RunEvent, RunOutcome,
+    SecretPrompt, SecretReply, UncertainCall, UncertainDecision,
 };
 use skillhost_payload::{CallError, Workspace};
 
@@ -53,6 +54,22 @@ pub enum ServerMessage {
         /// The request.
         request: SecretPrompt,
     },
+    /// A call may have happened and needs a decision.
+    #[serde(rename = "ask_uncertain")]
+    UncertainCall {
+        /// The id of the request.
+        id: u64,
+        /// The request.
+        request: UncertainCall,
+    },
+    /// An agent asks a question.
+    #[serde(rename = "ask_person")]
+    PersonQuestion {
+        /// The id of the request.
+        id: u64,
+        /// The request.
+        request: PersonQuestion,
+    },
     /// A request no longer needs an answer.
     #[serde(rename = "given_up")]
     QuestionWithdrawn {
@@ -87,6 +104,8 @@ pub enum MessageFailure {
     Cancelled,
     /// The kernel restarts.
     Restarting,
+    /// The run waits for a decision.
+    Parked,
     /// A newer run took over the thread.
     #[serde(rename = "left_behind")]
     Superseded,
@@ -142,6 +161,22 @@ pub enum ClientMessage {
         id: u64,
         /// The reason.
         reason: String,
+    },
+    /// The answer to [`ServerMessage::UncertainCall`].
+    #[serde(rename = "uncertain")]
+    UncertainDecided {
+        /// The id of the request.
+        id: u64,
+        /// The decision.
+        decision: UncertainDecision,
+    },
+    /// The answer to [`ServerMessage::PersonQuestion`].
+    #[serde(rename = "person")]
+    PersonReplied {
+        /// The id of the request.
+        id: u64,
+        /// The reply.
+        reply: PersonReply,
     },
     /// A request to cancel the run.
     Cancel,

@@ -71,6 +71,10 @@ fn message_names_are_stable() {
             "arguments": "{}", "destructive": false, "always": false}}}"#,
         r#"{"ask_secret": {"id": 1, "request": {"agent_id": "a", "name": "N",
             "extensions": ["e"], "reason": "r"}}}"#,
+        r#"{"ask_uncertain": {"id": 1, "request": {"agent_id": "a", "tool": "t", "extension": "e",
+            "arguments": "{}", "call_key": "k", "attempts": 1}}}"#,
+        r#"{"ask_person": {"id": 1, "request": {"agent_id": "a", "question": "q",
+            "options": ["o"]}}}"#,
         r#"{"run_event": {"event": "restart", "agent_id": "a", "reason": "r"}}"#,
         r#"{"run_event": {"event": "tool_begun", "agent_id": "a", "tool": "t",
             "arguments": "{}"}}"#,
@@ -82,6 +86,11 @@ fn message_names_are_stable() {
     assert_stable::<ClientMessage>(&[
         r#"{"no_secret": {"id": 1, "reason": "r"}}"#,
         r#"{"secret": {"id": 1, "value": "v"}}"#,
+        r#"{"uncertain": {"id": 1, "decision": "happened"}}"#,
+        r#"{"uncertain": {"id": 1, "decision": "again"}}"#,
+        r#"{"uncertain": {"id": 1, "decision": "stop"}}"#,
+        r#"{"person": {"id": 1, "reply": {"answer": "yes"}}}"#,
+        r#"{"person": {"id": 1, "reply": {"refused": {"reason": "r"}}}}"#,
     ]);
 }
 
@@ -97,6 +106,7 @@ fn failure_names_are_stable() {
         r#""loop""#,
         r#""cancelled""#,
         r#""restarting""#,
+        r#""parked""#,
         r#""left_behind""#,
         r#""nothing_said""#,
         r#""overflow""#,

@@ -11,7 +11,8 @@ mod transcript;
 mod usage;
 
 pub use channel::{
-    ApprovalDecision, ApprovalRequest, Channel, RunEvent, SecretPrompt, SecretReply,
+    ApprovalDecision, ApprovalRequest, Channel, PersonQuestion, PersonReply, RunEvent,
+    SecretPrompt, SecretReply, UncertainCall, UncertainDecision,
 };
 pub use model::{
     Message, ModelError, ModelErrorKind, ModelMetadata, ModelProvider, ModelReply, ModelRequest,
@@ -19,8 +20,8 @@ pub use model::{
 };
 pub use outcome::RunOutcome;
 pub use thread::{
-    ELIDED_RESULT, MessageStatus, Thread, ThreadContents, ThreadError, ThreadSkill, ThreadStore,
-    ThreadSummary,
+    ABORTED_CALL_RESULT, CallAttempts, CallStart, ELIDED_RESULT, MessageStatus, OpenCall, Thread,
+    ThreadContents, ThreadError, ThreadSkill, ThreadStore, ThreadSummary,
 };
 pub use transcript::{RunEntry, RunHeader, Transcript, TranscriptError};
 pub use usage::TokenUsage;

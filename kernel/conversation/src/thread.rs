@@ -4,6 +4,7 @@
 //! incomplete when the process ended is dropped when the journal is opened again.
 
 use std::io;
+use std::sync::{Mutex, PoisonError};
 
 use skillhost_files::{AppendLog, AppendReceipt};
 use skillhost_home::now_ms;
@@ -16,20 +17,26 @@ mod entry;
 mod error;
 mod line;
 mod opening;
+#[cfg(test)]
+mod start_tests;
 mod state;
 mod store;
 #[cfg(test)]
 mod tests;
 
 use entry::ThreadEntry;
-pub use entry::{ELIDED_RESULT, MessageStatus, ThreadSkill};
+pub use entry::{CallAttempts, CallStart, ELIDED_RESULT, MessageStatus, OpenCall, ThreadSkill};
 pub use error::ThreadError;
 use state::ThreadState;
 pub use store::{ThreadContents, ThreadStore, ThreadSummary};
 
-/// The tool result of a call that ended without one.
-const ABORTED_CALL_RESULT: &str =
+/// The tool result of a call that may have happened and ended without a result.
+pub const ABORTED_CALL_RESULT: &str =
     "the run was cut off before this call was answered; it may have happened";
+
+/// The tool result of a call that ended without a result and had no effect.
+const UNMADE_CALL_RESULT: &str =
+    "the run was cut off before this call was answered; it had no effect";
 
 /// A stored conversation with an agent. An open thread is locked against every other opener.
 pub struct Thread {
@@ -39,6 +46,9 @@ pub struct Thread {
     /// `None` for a thread that ends with the process.
     journal: Option<AppendLog>,
     pending: Option<PendingCommit>,
+    /// Starts of calls that are written to the journal and not in the state yet: concurrent calls
+    /// share the thread.
+    starts: Mutex<Vec<CallStart>>,
     note: Option<String>,
 }
 
@@ -59,6 +69,7 @@ impl Thread {
             state,
             journal: None,
             pending: None,
+            starts: Mutex::default(),
             note: None,
         }
     }
@@ -135,8 +146,57 @@ impl Thread {
             Message::User { .. } => self.aborted_call_entries(),
             Message::Assistant { .. } | Message::Tool { .. } => Vec::new(),
         };
-        changes.push(ThreadEntry::Message { message, message_id: None });
+        changes.push(ThreadEntry::from_message(message));
         self.commit(changes).await
+    }
+
+    /// Adds the result of a call that may have happened. A later identical call is then
+    /// [uncertain](Thread::is_uncertain).
+    ///
+    /// # Errors
+    /// [`ThreadError::Io`]; the thread is then unchanged.
+    pub async fn push_uncertain_result(&mut self, result: Message) -> Result<(), ThreadError> {
+        self.commit(vec![ThreadEntry::from_uncertain_result(result)]).await
+    }
+
+    /// Returns the calls of the last reply that have no result, in their order.
+    pub fn open_calls(&mut self) -> Vec<OpenCall> {
+        self.apply_starts();
+        self.state.open_calls(&self.id)
+    }
+
+    /// Records that a call of the last reply is about to be made; on return the record is on disk.
+    /// Its result is its end. Concurrent calls may be recorded at the same time.
+    ///
+    /// # Errors
+    /// [`ThreadError::Io`]; the call must then not be made.
+    pub async fn start_call(&self, start: CallStart) -> Result<(), ThreadError> {
+        let written = match &self.journal {
+            Some(journal) => {
+                let mut line = Vec::new();
+                line::write_line(&mut line, now_ms(), &ThreadEntry::from(start.clone()));
+                let receipt = journal.append(line);
+                // Before the wait: a caller that stops waiting here leaves a start on disk.
+                self.lock_starts().push(start.clone());
+                let path = journal.path().to_owned();
+                receipt.await.map_err(|source| ThreadError::Io { path, source })
+            }
+            None => {
+                self.lock_starts().push(start.clone());
+                Ok(())
+            }
+        };
+        if written.is_err() {
+            self.lock_starts().retain(|known| *known != start);
+        }
+        written
+    }
+
+    /// Returns whether an identical call may have happened: it was started, and has no result of
+    /// its tool.
+    #[must_use]
+    pub fn is_uncertain(&self, tool: &str, arguments: &str) -> bool {
+        self.state.is_uncertain(tool, arguments)
     }
 
     /// Adds a user message under its id; calls without a result are closed first.
@@ -150,8 +210,12 @@ impl Thread {
     ) -> Result<(), ThreadError> {
         let _ = self.finish_commit().await;
         let mut changes = self.aborted_call_entries();
-        let (message, message_id) = (Message::User { text }, Some(message_id));
-        changes.push(ThreadEntry::Message { message, message_id });
+        changes.push(ThreadEntry::Message {
+            message: Message::User { text },
+            message_id: Some(message_id),
+            records_starts: false,
+            is_uncertain: false,
+        });
         self.commit(changes).await
     }
 
@@ -179,7 +243,7 @@ impl Thread {
     /// Returns whether a call of the last reply has no result yet.
     #[must_use]
     pub fn has_open_calls(&self) -> bool {
-        !self.aborted_call_entries().is_empty()
+        !self.state.open_calls(&self.id).is_empty()
     }
 
     /// Returns the state of a user message, or `None` if this thread never received it.
@@ -267,23 +331,30 @@ impl Thread {
         Ok(closed)
     }
 
-    fn aborted_call_entries(&self) -> Vec<ThreadEntry> {
-        let result = |(call_id, name)| ThreadEntry::Message {
-            message: Message::Tool {
-                call_id,
-                name,
-                text: ABORTED_CALL_RESULT.to_owned(),
+    fn aborted_call_entries(&mut self) -> Vec<ThreadEntry> {
+        let result = |OpenCall { call, attempts, .. }| {
+            let result = |text: &str| Message::Tool {
+                call_id: call.id.clone(),
+                name: call.name.clone(),
+                text: text.to_owned(),
                 is_error: true,
-            },
-            message_id: None,
+            };
+            match attempts {
+                // A new call of the model has another key, so a `keyed` call counts as well.
+                CallAttempts::Started { .. } | CallAttempts::Unknown => {
+                    ThreadEntry::from_uncertain_result(result(ABORTED_CALL_RESULT))
+                }
+                CallAttempts::None => ThreadEntry::from_message(result(UNMADE_CALL_RESULT)),
+            }
         };
-        self.state.open_calls().into_iter().map(result).collect()
+        self.open_calls().into_iter().map(result).collect()
     }
 
     /// Applies changes: first to the disk, then to memory, so that no visible change can be lost.
     /// Cancel-safe: the next change completes one whose caller stopped waiting for the disk.
     async fn commit(&mut self, changes: Vec<ThreadEntry>) -> Result<(), ThreadError> {
         let _ = self.finish_commit().await;
+        self.apply_starts();
         let Some(journal) = &self.journal else {
             self.apply(changes);
             return Ok(());
@@ -308,6 +379,16 @@ impl Thread {
             self.apply(pending.changes);
         }
         written
+    }
+
+    /// Applies the recorded starts, which are in the journal before all later changes.
+    fn apply_starts(&mut self) {
+        let starts = std::mem::take(&mut *self.lock_starts());
+        self.apply(starts.into_iter().map(ThreadEntry::from).collect());
+    }
+
+    fn lock_starts(&self) -> std::sync::MutexGuard<'_, Vec<CallStart>> {
+        self.starts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Infallible, as every change was checked before it was written.

@@ -12,7 +12,7 @@ use skillhost_files::{
 use skillhost_home::{Home, now_ms};
 use skillhost_payload::{CallOrigin, SkillRef};
 
-use crate::channel::ApprovalDecision;
+use crate::channel::{ApprovalDecision, UncertainDecision};
 use crate::model::ModelReply;
 use crate::usage::TokenUsage;
 
@@ -96,6 +96,21 @@ pub enum RunEntry {
         tool: String,
         /// The decision.
         decision: ApprovalDecision,
+    },
+    /// The decision about a call that may have happened.
+    Uncertain {
+        /// The tool.
+        tool: String,
+        /// The decision.
+        decision: UncertainDecision,
+    },
+    /// A question to a person, with the answer if there was one.
+    Question {
+        /// The question.
+        question: String,
+        /// The answer.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        answer: Option<String>,
     },
     /// A tool result.
     Answer {

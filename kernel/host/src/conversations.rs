@@ -10,7 +10,8 @@ use async_trait::async_trait;
 use secrecy::SecretString;
 use skillhost_control::{ClientMessage, OpenQuestionSummary, ServerMessage, UserMessage};
 use skillhost_conversation::{
-    ApprovalDecision, ApprovalRequest, Channel, RunEvent, SecretPrompt, SecretReply,
+    ApprovalDecision, ApprovalRequest, Channel, PersonQuestion, PersonReply, RunEvent,
+    SecretPrompt, SecretReply, UncertainCall, UncertainDecision,
 };
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -51,6 +52,8 @@ struct OpenQuestion {
 pub(crate) enum QuestionAnswer {
     Decision(ApprovalDecision),
     Secret(SecretReply),
+    Uncertain(UncertainDecision),
+    Person(PersonReply),
 }
 
 impl MessageChannels {
@@ -135,6 +138,10 @@ impl MessageChannel {
             ClientMessage::SecretDeclined { id, reason } => {
                 (id, QuestionAnswer::Secret(SecretReply::Refused { reason }))
             }
+            ClientMessage::UncertainDecided { id, decision } => {
+                (id, QuestionAnswer::Uncertain(decision))
+            }
+            ClientMessage::PersonReplied { id, reply } => (id, QuestionAnswer::Person(reply)),
         };
         let question = lock_unpoisoned(&self.state).questions.remove(&id);
         if let Some(question) = question {
@@ -158,6 +165,12 @@ impl MessageChannel {
             }
             ServerMessage::SecretRequested { request, .. } => {
                 Some(summarize(&request.agent_id, None, Some(&request.name)))
+            }
+            ServerMessage::UncertainCall { request, .. } => {
+                Some(summarize(&request.agent_id, Some(&request.tool), None))
+            }
+            ServerMessage::PersonQuestion { request, .. } => {
+                Some(summarize(&request.agent_id, None, None))
             }
             _ => None,
         });
@@ -247,6 +260,22 @@ impl Channel for MessageChannel {
             _ => SecretReply::Refused { reason: "request was not answered".to_owned() },
         }
     }
+
+    async fn resolve_uncertain_call(&self, call: &UncertainCall) -> UncertainDecision {
+        let request = call.clone();
+        match self.ask_attached(|id| ServerMessage::UncertainCall { id, request }).await {
+            Some(QuestionAnswer::Uncertain(decision)) => decision,
+            _ => UncertainDecision::Stop,
+        }
+    }
+
+    async fn ask_person(&self, question: &PersonQuestion) -> PersonReply {
+        let request = question.clone();
+        match self.ask_attached(|id| ServerMessage::PersonQuestion { id, request }).await {
+            Some(QuestionAnswer::Person(reply)) => reply,
+            _ => PersonReply::Refused { reason: "request was not answered".to_owned() },
+        }
+    }
 }
 
 /// Locks a mutex; entries stay consistent even if another thread panicked.
@@ -273,6 +302,10 @@ mod tests {
             destructive: false,
             always: true,
             details: Some("one file".into()),
+            call_key: None,
+            effect_digest: None,
+            extension_sha256: None,
+            can_park: false,
         }
     }
 
@@ -344,6 +377,53 @@ mod tests {
         };
         let (decision, ()) = tokio::join!(asking, answering);
         assert_eq!(decision, ApprovalDecision::Once);
+    }
+
+    #[tokio::test]
+    async fn client_decides_uncertain_call_and_answers_question() {
+        let channel = MessageChannels::default().get_or_create(&user_message());
+        let mut lines = channel.attach();
+        let call = UncertainCall {
+            agent_id: "worker".into(),
+            tool: "order".into(),
+            extension: "shop".into(),
+            arguments: "{}".into(),
+            call_key: "k1".into(),
+            attempts: 1,
+            extension_sha256: None,
+            can_park: false,
+        };
+        let deciding = async {
+            let asked = ServerMessage::UncertainCall { id: 1, request: call.clone() };
+            assert_eq!(received(&mut lines), [accepted(), asked]);
+            assert_eq!(channel.open_questions()[0].tool.as_deref(), Some("order"));
+            let decision = UncertainDecision::Happened;
+            channel.handle_client_message(ClientMessage::UncertainDecided { id: 1, decision });
+        };
+        let (decision, ()) = tokio::join!(channel.resolve_uncertain_call(&call), deciding);
+        assert_eq!(decision, UncertainDecision::Happened);
+        let question = PersonQuestion {
+            agent_id: "worker".into(),
+            call_key: None,
+            question: "Which one?".into(),
+            options: vec!["red".into()],
+            can_park: false,
+        };
+        let answering = async {
+            let asked = ServerMessage::PersonQuestion { id: 2, request: question.clone() };
+            assert_eq!(received(&mut lines), [ServerMessage::QuestionWithdrawn { id: 1 }, asked]);
+            let reply = PersonReply::Answer("red".into());
+            channel.handle_client_message(ClientMessage::PersonReplied { id: 2, reply });
+        };
+        let (reply, ()) = tokio::join!(channel.ask_person(&question), answering);
+        assert_eq!(reply, PersonReply::Answer("red".into()));
+        // An answer of another kind is no decision.
+        let wrong = async {
+            let decision = ApprovalDecision::Once;
+            channel.handle_client_message(ClientMessage::Answer { id: 3, decision });
+        };
+        let (decision, ()) = tokio::join!(channel.resolve_uncertain_call(&call), wrong);
+        assert_eq!(decision, UncertainDecision::Stop);
     }
 
     #[tokio::test]

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use skillhost_sdk::prelude::*;
 use skillhost_sdk::serde::{self, Deserialize};
-use skillhost_sdk::{ActiveSkill, ApprovalPolicy, CallOrigin};
+use skillhost_sdk::{ActiveSkill, ApprovalPolicy, CallEffect, CallOrigin};
 use skillhost_sdk::{serde_json, tokio};
 
 /// The name of this build: another crate name, another path.
@@ -37,6 +37,8 @@ struct Config {
     approval: ApprovalPolicy,
     /// Its tools are declared read-only.
     read_only: bool,
+    /// The declared effect of repeating a call of its tools.
+    effect: Option<CallEffect>,
     /// Its priority in the context chain.
     priority: i32,
     /// Its block of context.
@@ -133,6 +135,11 @@ enum Deed {
     Log { text: String },
     /// Returns a value that JSON cannot express.
     BadAnswer,
+    /// Records the key of the call; at the first attempt it then never ends, if it is told to hang.
+    Key {
+        #[serde(default)]
+        hang: bool,
+    },
     /// Returns a text.
     Say { text: String },
     /// Returns a number of bytes.
@@ -269,6 +276,7 @@ impl ToolProvider for Misbehave {
             let spec = ToolSpec::new(name, about, schema.clone());
             let spec = spec.needs_approval(self.config.approval);
             let spec = if self.config.read_only { spec.read_only() } else { spec };
+            let spec = self.config.effect.into_iter().fold(spec, ToolSpec::effect);
             if self.config.operator_only { spec.operator_only() } else { spec }
         };
         names.iter().map(spec).collect()
@@ -359,6 +367,14 @@ impl ToolProvider for Misbehave {
                 tracing::error!(number = 7, ratio = 0.5, ok = true, "{text}");
                 tracing::debug!("{text}");
                 String::new()
+            }
+            Deed::Key { hang } => {
+                let key = cx.idempotency_key.as_deref().unwrap_or("none");
+                let before = std::fs::read_to_string(self.cx.home().join("record"))?;
+                record(&self.cx, &format!("{tool} {key}"));
+                let hang = (hang && !before.contains(key)).then_some(Act::Hang);
+                self.act(hang, tool).await?;
+                key.to_owned()
             }
             Deed::Say { text } => text,
             Deed::Flood { bytes } => "x".repeat(bytes),

@@ -5,7 +5,9 @@ use std::fmt::Write as _;
 use std::sync::OnceLock;
 
 use futures::future::join_all;
-use skillhost_conversation::{ModelTool, ModelToolCall, RunEntry, RunEvent};
+use skillhost_conversation::{
+    ABORTED_CALL_RESULT, CallAttempts, ModelTool, ModelToolCall, OpenCall, RunEntry, RunEvent,
+};
 use skillhost_core::KernelError;
 use skillhost_core::foreign_text::neutralize;
 use skillhost_core::mistakes::{did_you_mean, truncate};
@@ -13,6 +15,7 @@ use skillhost_payload::{
     ActiveSkillsChange, CallContext, CallOrigin, ErrorKind, SkillRef, ToolOutput,
 };
 
+use super::run_call::{CallOutcome, RunCall};
 use super::run_state::{AgentRun, TurnContext};
 use super::{RunError, arguments};
 
@@ -32,6 +35,8 @@ pub(super) struct ToolCallResult {
     pub(super) change: Option<ActiveSkillsChange>,
     /// The skill whose complete text is in the text.
     pub(super) carried: Option<SkillRef>,
+    /// The call may have happened, and the text is not a result of its tool.
+    pub(super) is_uncertain: bool,
 }
 
 /// The results of the calls of one reply, in their order.
@@ -48,31 +53,55 @@ impl ToolCallResult {
     }
 
     fn from_error(call: &ModelToolCall, text: String) -> Self {
-        Self { call: call.clone(), text, is_error: true, change: None, carried: None }
+        Self {
+            call: call.clone(),
+            text,
+            is_error: true,
+            change: None,
+            carried: None,
+            is_uncertain: false,
+        }
+    }
+
+    /// Creates the result of a call that may have happened and is not made again for a reason, if
+    /// there is one.
+    fn from_uncertain_call(call: &ModelToolCall, reason: Option<&str>) -> Self {
+        let text = match reason {
+            Some(reason) => format!("{ABORTED_CALL_RESULT}; it was not made again: {reason}"),
+            None => ABORTED_CALL_RESULT.to_owned(),
+        };
+        Self { is_uncertain: true, ..Self::from_error(call, text) }
     }
 }
 
 impl AgentRun<'_> {
-    /// Executes the calls, concurrently unless the manifest forbids it. A call that may change the
+    /// Executes the open calls of the last reply, concurrently unless the manifest forbids it. A call that may change the
     /// active skills runs alone, so that those after it see its effect. When the run has to end,
-    /// active calls are dropped and the others are not started.
+    /// active calls are dropped and the others are not started. A parked call has no result; those at
+    /// the same time as it end first.
     pub(super) async fn call_tools(
         &self,
         turn: &TurnContext,
-        calls: &[ModelToolCall],
+        calls: &[OpenCall],
     ) -> ToolCallResults {
         let made: Vec<OnceLock<ToolCallResult>> = calls.iter().map(|_| OnceLock::new()).collect();
         let numbered: Vec<_> = calls.iter().zip(&made).collect();
         let one_by_one = self.agent.agent_manifest().parallel_tool_calls == Some(false);
-        let is_alone = |call: &ModelToolCall| one_by_one || self.changes_skills(&call.name);
+        let is_alone = |open: &OpenCall| one_by_one || self.changes_skills(&open.call.name);
         let mut over = None;
         for batch in numbered.chunk_by(|(one, _), (next, _)| !is_alone(one) && !is_alone(next)) {
             let calls = batch.iter().map(|(call, cell)| async {
-                // Each call has a cell of its own, so it is empty here.
-                let _ = cell.set(self.call_tool(turn, call).await);
+                if let Some(result) = self.call_tool(turn, call).await {
+                    // Each call has a cell of its own, so it is empty here.
+                    let _ = cell.set(result);
+                }
             });
             if let Err(error) = self.cancellable(join_all(calls)).await {
                 over = Some(error);
+                break;
+            }
+            if batch.iter().any(|(_, cell)| cell.get().is_none()) {
+                over = Some(RunError::Parked);
                 break;
             }
         }
@@ -86,8 +115,10 @@ impl AgentRun<'_> {
         state.tools.find(name, CallOrigin::Agent).is_ok_and(|entry| entry.spec.changes_skills)
     }
 
-    /// Executes one call, from the model's arguments to the text of its result.
-    async fn call_tool(&self, turn: &TurnContext, call: &ModelToolCall) -> ToolCallResult {
+    /// Executes one call, from the model's arguments to the text of its result; `None` for a parked
+    /// call.
+    async fn call_tool(&self, turn: &TurnContext, open: &OpenCall) -> Option<ToolCallResult> {
+        let call = &open.call;
         let reporter = &self.session.reporter;
         let ModelToolCall { id, name, arguments } = call.clone();
         reporter.record(&RunEntry::Call {
@@ -100,8 +131,11 @@ impl AgentRun<'_> {
         // The call is on disk before it has an effect.
         reporter.flush().await;
         let result = match self.validate_call(turn, call) {
-            Ok(arguments) => self.invoke(turn, call, &arguments).await,
-            Err(text) => ToolCallResult::from_error(call, text.0),
+            Ok(arguments) => self.invoke(turn, open, &arguments).await?,
+            Err(text) if open.attempts == CallAttempts::None => {
+                ToolCallResult::from_error(call, text.0)
+            }
+            Err(text) => ToolCallResult::from_uncertain_call(call, Some(&text.0)),
         };
         // Results may quote tags of the kernel; neutralized, they cannot pass for them.
         let result = ToolCallResult { text: neutralize(&result.text).into_owned(), ..result };
@@ -110,7 +144,7 @@ impl AgentRun<'_> {
         reporter.record(&RunEntry::Answer { call_id: id, tool: name.clone(), text, is_error });
         let (agent_id, tool) = (reporter.agent_id(), name);
         reporter.emit(&RunEvent::ToolFinished { agent_id, tool, is_error, summary });
-        result
+        Some(result)
     }
 
     /// Returns arguments that are valid for an offered tool, or the error text for the model.
@@ -159,13 +193,22 @@ impl AgentRun<'_> {
     async fn invoke(
         &self,
         turn: &TurnContext,
-        call: &ModelToolCall,
+        open: &OpenCall,
         arguments: &str,
-    ) -> ToolCallResult {
-        let context =
-            CallContext { call_chain: self.session.call_chain.clone(), ..turn.context.clone() };
-        match self.agents.invoke_for_model(context, &call.name, arguments).await {
-            Ok(ToolOutput { text, is_error, skill, skills_change, .. }) => {
+    ) -> Option<ToolCallResult> {
+        let call = &open.call;
+        let context = CallContext {
+            idempotency_key: Some(open.key.clone()),
+            call_chain: self.session.call_chain.clone(),
+            ..turn.context.clone()
+        };
+        let run_call = RunCall::new(self.thread, open);
+        let ended = self.agents.invoke_for_model(context, &call.name, arguments, &run_call).await;
+        Some(match ended {
+            Ok(CallOutcome::Parked) => return None,
+            Ok(CallOutcome::Uncertain) => ToolCallResult::from_uncertain_call(call, None),
+            Ok(CallOutcome::Returned(output)) => {
+                let ToolOutput { text, is_error, skill, skills_change, .. } = output;
                 let (text, is_complete) = truncate_result(text);
                 // A truncated skill is incomplete, so the next request carries its text.
                 let carried = skill.filter(|_| !is_error && is_complete);
@@ -175,12 +218,18 @@ impl AgentRun<'_> {
                     is_error,
                     change: skills_change,
                     carried,
+                    is_uncertain: false,
                 }
             }
             Err(error) => {
-                ToolCallResult::from_error(call, truncate_result(format_tool_error(&error)).0)
+                let text = truncate_result(format_tool_error(&error)).0;
+                // The error is not that of the attempt that may have happened.
+                match run_call.may_have_happened() {
+                    true => ToolCallResult::from_uncertain_call(call, Some(&text)),
+                    false => ToolCallResult::from_error(call, text),
+                }
             }
-        }
+        })
     }
 }
 

@@ -18,6 +18,7 @@ use skillhost_payload::{
 use tokio::time::Instant;
 
 use super::lineage::describe_chain;
+use super::run_call::{CallOutcome, RunCall};
 use super::session::RunSession;
 use crate::agent_runtime::AgentRuntime;
 use crate::missing_tool::explain_missing_tool;
@@ -36,6 +37,14 @@ enum ToolTarget {
 }
 
 impl ResolvedTool {
+    /// Returns the sha256 of the extension's approved files, if it has such.
+    fn extension_sha256(&self) -> Option<String> {
+        match &self.target {
+            ToolTarget::Extension(instance) => instance.sha256.clone(),
+            ToolTarget::Builtin(_) => None,
+        }
+    }
+
     /// Returns whether calls may change the active skills: the tool states it, and its extension
     /// provides skills.
     fn changes_skills(&self) -> bool {
@@ -59,6 +68,7 @@ enum CallApproval {
     Granted,
     /// The user changed the arguments, so the changed call requires its own approval.
     Changed(String),
+    Parked,
 }
 
 /// The length limit of changed arguments in a result for the model, in bytes.
@@ -76,18 +86,27 @@ impl AgentRuntime {
         name: &'a str,
         arguments: &'a str,
     ) -> BoxFuture<'a, Result<ToolOutput, KernelError>> {
-        self.dispatch_call(context, name, arguments, false)
+        Box::pin(async move {
+            match self.dispatch_call(context, name, arguments, None).await? {
+                CallOutcome::Returned(output) => Ok(output),
+                // Only a tool of the kernel parks a call, and only one of a run's model.
+                CallOutcome::Uncertain | CallOutcome::Parked => {
+                    Err(CallError::new(ErrorKind::Unavailable, "the call was not made").into())
+                }
+            }
+        })
     }
 
     /// Calls a tool for the model of a run. Only such a call may change the run's active skills: the
-    /// run stores the change with the result.
+    /// run stores the change with the result. Its start is recorded in the run's thread.
     pub(super) fn invoke_for_model<'a>(
         &'a self,
         context: CallContext,
         name: &'a str,
         arguments: &'a str,
-    ) -> BoxFuture<'a, Result<ToolOutput, KernelError>> {
-        self.dispatch_call(context, name, arguments, true)
+        call: &'a RunCall<'a>,
+    ) -> BoxFuture<'a, Result<CallOutcome, KernelError>> {
+        self.dispatch_call(context, name, arguments, Some(call))
     }
 
     fn dispatch_call<'a>(
@@ -95,13 +114,17 @@ impl AgentRuntime {
         mut context: CallContext,
         name: &'a str,
         arguments: &'a str,
-        is_models: bool,
-    ) -> BoxFuture<'a, Result<ToolOutput, KernelError>> {
+        call: Option<&'a RunCall<'a>>,
+    ) -> BoxFuture<'a, Result<CallOutcome, KernelError>> {
         Box::pin(async move {
             let found = self.find_current_tool(&context, name).await?;
             // A program has several names.
             let name = &*found.entry.spec.name.clone();
-            found.entry.arguments.check(arguments)?;
+            let mut arguments = match call.and_then(RunCall::changed_arguments) {
+                Some(changed) => Cow::Owned(changed.to_owned()),
+                None => Cow::Borrowed(arguments),
+            };
+            found.entry.arguments.check(&arguments)?;
             let session = self.session_for(&context);
             // A call that makes this one has its time counted again after it.
             let _waiting = session.as_ref().map(|run| run.budget.start_wait(context.call_id));
@@ -121,13 +144,21 @@ impl AgentRuntime {
                 // A person has a shell.
                 (None, origin) => origin == CallOrigin::Operator,
             };
-            let mut arguments = Cow::Borrowed(arguments);
+            if let (Some(session), Some(call)) = (&session, call) {
+                let sha256 = found.extension_sha256();
+                let decided =
+                    self.resolve_uncertain_call(session, &context, call, &found.entry, sha256);
+                if let Some(outcome) = decided.await {
+                    return Ok(outcome);
+                }
+            }
             let mut prepared = loop {
                 // A call that fails anyway fails before any approval is requested.
                 let mut prepared = self.prepare_call(&found, &context, name, &arguments).await?;
-                let call = Call { tool: &found, arguments: &arguments, prepared: &mut prepared };
-                match self.require_approval(&context, session.as_ref(), call).await? {
+                let shown = Call { tool: &found, arguments: &arguments, prepared: &mut prepared };
+                match self.require_approval(&context, session.as_ref(), shown).await? {
                     CallApproval::Granted => break prepared,
+                    CallApproval::Parked => return Ok(CallOutcome::Parked),
                     CallApproval::Changed(changed) => match found.entry.arguments.check(&changed) {
                         Ok(()) => arguments = Cow::Owned(changed),
                         // The user is asked again, with the arguments as they were.
@@ -148,19 +179,32 @@ impl AgentRuntime {
             // Only calls that are executed get an id, so it is set after the approval.
             context.call_id = self.extensions().next_call_id();
             let may_change = found.changes_skills();
+            if let Some(call) = call {
+                let changed = match &arguments {
+                    Cow::Owned(changed) => Some(changed.as_str()),
+                    Cow::Borrowed(_) => None,
+                };
+                // On disk before the call has an effect.
+                call.start(found.entry.spec.call_effect(), changed).await?;
+            }
             // Time counts only from here, as an approval may take days.
             let _active = session.as_ref().map(|run| run.budget.start_call(context.call_id));
             let remaining_ms =
                 session.as_ref().and_then(|run| run.budget.remaining_ms(Instant::now()));
-            let mut output = match found.target {
+            let returned = match found.target {
                 ToolTarget::Extension(instance) => {
-                    call_extension(self, instance, context, remaining_ms, name, &arguments).await?
+                    call_extension(self, instance, context, remaining_ms, name, &arguments).await
                 }
                 ToolTarget::Builtin(plugin) => {
                     context.deadline_ms = shorter(context.deadline_ms, remaining_ms);
-                    plugin.invoke(&context, name, &arguments, prepared).await?
+                    let returned = plugin.invoke(&context, name, &arguments, prepared).await;
+                    if session.as_ref().is_some_and(|session| session.is_parked(&context)) {
+                        return Ok(CallOutcome::Parked);
+                    }
+                    returned.map_err(KernelError::from)
                 }
             };
+            let mut output = returned?;
             let text_of = output.skill.clone().filter(|_| !output.is_error);
             output.skills_change = match output.skills_change.take() {
                 Some(change) if may_change && !output.is_error => Some(change),
@@ -168,7 +212,7 @@ impl AgentRuntime {
                 _ => text_of.clone().map(|skill| ActiveSkillsChange::Add(vec![skill])),
             };
             match (&session, &output.skills_change) {
-                (Some(session), Some(change)) if is_models => session.skills.apply(change),
+                (Some(session), Some(change)) if call.is_some() => session.skills.apply(change),
                 // Its result would state a change that no thread has.
                 (_, Some(_)) if text_of.is_none() => return Err(no_thread_error(name).into()),
                 _ => output.skills_change = None,
@@ -179,7 +223,7 @@ impl AgentRuntime {
                 let note = format!("\n(The user changed the arguments of this call to: {changed})");
                 output.text.push_str(&note);
             }
-            Ok(output)
+            Ok(CallOutcome::Returned(output))
         })
     }
 
@@ -424,6 +468,10 @@ impl AgentRuntime {
                 (Some(chain), Some(details)) => Some(format!("{chain}\n{details}")),
                 (chain, details) => chain.or(details),
             },
+            call_key: context.idempotency_key.clone(),
+            effect_digest: call.prepared.effect.clone(),
+            extension_sha256: call.tool.extension_sha256(),
+            can_park: session.can_park(context),
         };
         match self.request_approval(session, &request, scope, grant).await? {
             ApprovalDecision::Once => Ok(CallApproval::Granted),
@@ -435,6 +483,7 @@ impl AgentRuntime {
                 Ok(CallApproval::Granted)
             }
             ApprovalDecision::Edited { arguments } => Ok(CallApproval::Changed(arguments)),
+            ApprovalDecision::Parked => Ok(CallApproval::Parked),
             ApprovalDecision::Refuse { reason } => {
                 let why = if reason.is_empty() { String::new() } else { format!(": {reason}") };
                 Err(CallError::new(
@@ -472,12 +521,16 @@ impl AgentRuntime {
         if !request.always && self.is_approved(session, &request.tool, scope, grant) {
             return Ok(ApprovalDecision::Once);
         }
-        let limit = self.extensions().limits().approval;
-        let decision = match tokio::time::timeout(limit, channel.request_approval(request)).await {
-            Ok(decision) => decision,
-            Err(_) => ApprovalDecision::Refuse {
-                reason: format!("approval timed out after {} ms", limit.as_millis()),
-            },
+        let asked = channel.request_approval(request);
+        let decision = match self.within_approval_limit(request.can_park, asked).await {
+            Some(ApprovalDecision::Parked) if !request.can_park => {
+                ApprovalDecision::Refuse { reason: "this call cannot wait for it".to_owned() }
+            }
+            Some(decision) => decision,
+            None => {
+                let limit = self.extensions().limits().approval.as_millis();
+                ApprovalDecision::Refuse { reason: format!("approval timed out after {limit} ms") }
+            }
         };
         let (tool, recorded) = (request.tool.clone(), decision.clone());
         session.reporter.record(&RunEntry::Approval { tool, decision: recorded });

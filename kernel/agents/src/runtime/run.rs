@@ -25,6 +25,16 @@ use crate::turn::TurnRequest;
 /// The tools that open any file of the sandbox or of a workspace by its path.
 const FILE_TOOLS: [&str; 2] = ["read_file", "run_command"];
 
+/// The state of a user message at the start of a run.
+enum AcceptedPrompt {
+    /// Stored by this run.
+    Stored,
+    /// Stored by an earlier run, which has not replied.
+    Resumed,
+    /// Answered with this reply.
+    Answered(String),
+}
+
 impl AgentRun<'_> {
     /// Repeats turns until the model replies without a tool call.
     pub(super) async fn run(
@@ -32,23 +42,27 @@ impl AgentRun<'_> {
         prompt: String,
         message_id: Option<String>,
     ) -> Result<String, RunError> {
-        if let Some(reply) = self.accept_prompt(&prompt, message_id).await? {
-            return Ok(reply);
-        }
         let mut loops = LoopGuard::default();
+        match self.accept_prompt(&prompt, message_id).await? {
+            AcceptedPrompt::Answered(reply) => return Ok(reply),
+            AcceptedPrompt::Resumed => self.resume(&prompt, &mut loops).await?,
+            AcceptedPrompt::Stored => {}
+        }
         let mut is_first = true;
         loop {
             self.pause_if_restarting()?;
             self.add_notices(is_first).await?;
             is_first = false;
-            let turn = self.compose_turn(&prompt).await?;
+            let number = self.session.budget.start_turn(Instant::now())?;
+            let turn = self.compose_turn(number, &prompt).await?;
             let reply = self.request_reply(&turn).await?;
             self.store_reply(&reply).await?;
             if reply.calls.is_empty() {
                 return Ok(reply.text);
             }
             self.check_budget(&reply.calls).await?;
-            let results = self.call_tools(&turn, &reply.calls).await;
+            let calls = self.thread.open_calls();
+            let results = self.call_tools(&turn, &calls).await;
             self.store_results(results, &mut loops).await?;
         }
     }
@@ -56,7 +70,8 @@ impl AgentRun<'_> {
     /// Summarizes all messages but the last round, and returns a sentence about the result.
     pub(super) async fn compact_thread(&mut self) -> Result<String, RunError> {
         self.thread.close_open_calls().await?;
-        let turn = self.compose_turn("").await?;
+        let number = self.session.budget.start_turn(Instant::now())?;
+        let turn = self.compose_turn(number, "").await?;
         let before = self.thread.messages().len();
         Ok(match self.compact_history(&turn, Some(0)).await? {
             Some((from, to)) => {
@@ -71,18 +86,17 @@ impl AgentRun<'_> {
         })
     }
 
-    /// Closes aborted calls, then stores the user message: once, even if it arrives again. Returns
-    /// the reply of a message that was already answered.
+    /// Closes aborted calls, then stores the user message: once, even if it arrives again.
     async fn accept_prompt(
         &mut self,
         prompt: &str,
         message_id: Option<String>,
-    ) -> Result<Option<String>, RunError> {
+    ) -> Result<AcceptedPrompt, RunError> {
         let id = message_id.unwrap_or_else(|| ulid::Ulid::generate().to_string().to_lowercase());
         match self.thread.message_status(&id) {
-            Some(MessageStatus::Answered(text)) => return Ok(Some(text)),
+            Some(MessageStatus::Answered(text)) => return Ok(AcceptedPrompt::Answered(text)),
             Some(MessageStatus::Superseded) => return Err(RunError::Superseded),
-            Some(MessageStatus::Open) => self.resume().await?,
+            Some(MessageStatus::Open) => return Ok(AcceptedPrompt::Resumed),
             None => {
                 // Tasks also come from models and events, and users paste unread text, so tags are
                 // neutralized.
@@ -90,13 +104,22 @@ impl AgentRun<'_> {
                 self.session.reporter.record(&RunEntry::Prompt { text: prompt.to_owned() });
             }
         }
-        Ok(None)
+        Ok(AcceptedPrompt::Stored)
     }
 
-    /// Resumes the run of the previous kernel; after a requested restart, adds its outcome to the
-    /// thread.
-    async fn resume(&mut self) -> Result<(), RunError> {
-        self.thread.close_open_calls().await?;
+    /// Resumes the run of the previous kernel, or one that was parked: the calls without a result
+    /// are made, unless they may have happened and must not happen twice. After a requested
+    /// restart, adds its outcome to the thread.
+    async fn resume(&mut self, prompt: &str, loops: &mut LoopGuard) -> Result<(), RunError> {
+        self.note_once("run continues where it stopped".to_owned());
+        let calls = self.thread.open_calls();
+        if !calls.is_empty() {
+            self.pause_if_restarting()?;
+            // The model request of this turn was that of the earlier run.
+            let turn = self.compose_turn(self.session.budget.turn_count(), prompt).await?;
+            let results = self.call_tools(&turn, &calls).await;
+            self.store_results(results, loops).await?;
+        }
         let notice = self.agents.run_gate().resume_notice(&new_nonce());
         // A kernel that crashed after storing the notice must not add it a second time.
         let is_known = |text: &str| {
@@ -109,7 +132,6 @@ impl AgentRun<'_> {
             self.session.reporter.record(&RunEntry::Prompt { text: text.clone() });
             self.thread.push(Message::User { text }).await?;
         }
-        self.note_once("kernel was restarted; the run continues".to_owned());
         Ok(())
     }
 
@@ -124,8 +146,7 @@ impl AgentRun<'_> {
 
     /// Composes a turn: instructions, the context chain, the active skills and their permissions,
     /// the tools.
-    async fn compose_turn(&mut self, prompt: &str) -> Result<TurnContext, RunError> {
-        let number = self.session.budget.start_turn(Instant::now())?;
+    async fn compose_turn(&mut self, number: u32, prompt: &str) -> Result<TurnContext, RunError> {
         let request = TurnRequest {
             agent: Some(self.agent.manifest.id.to_string()),
             prompt: prompt.to_owned(),
@@ -258,11 +279,12 @@ impl AgentRun<'_> {
             // One notice per round is enough; it is appended to the last result.
             let notice =
                 if round == LoopVerdict::New || index != last { "" } else { REPEAT_NOTICE };
-            let ToolCallResult { call, text, is_error, change, carried } = result;
+            let ToolCallResult { call, text, is_error, change, carried, is_uncertain } = result;
             let (call_id, name, text) = (call.id, call.name, format!("{text}{notice}"));
             let message = Message::Tool { call_id, name, text, is_error };
             match change {
                 Some(change) => self.store_skills_change(message, &change, carried).await?,
+                None if is_uncertain => self.thread.push_uncertain_result(message).await?,
                 None => self.thread.push(message).await?,
             }
         }

@@ -1,7 +1,7 @@
 //! The start and end of runs: for a user, an extension or another agent.
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
 
 use arc_swap::ArcSwap;
 use futures::future::BoxFuture;
@@ -289,6 +289,7 @@ impl AgentRuntime {
             // One approval at a time, even with several agents working for the same user.
             approval_lock: parent
                 .map_or_else(Arc::default, |parent| Arc::clone(&parent.approval_lock)),
+            parked: Mutex::default(),
         };
         // Registered before the first turn: its tool calls look the session up.
         let registration = self.run_sessions().register(session);
@@ -319,8 +320,10 @@ impl AgentRuntime {
         let text = match ended {
             Ok(text) => text,
             Err(error) => {
-                // The error that ended the run is the one to return.
-                let _ = thread.close_open_calls().await;
+                if !error.is_continued() {
+                    // The error that ended the run is the one to return.
+                    let _ = thread.close_open_calls().await;
+                }
                 return Err(error);
             }
         };

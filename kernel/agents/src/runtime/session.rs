@@ -8,7 +8,7 @@ use arc_swap::ArcSwap;
 use futures::future::BoxFuture;
 use skillhost_budget::RunBudget;
 use skillhost_manifest::ExtensionId;
-use skillhost_payload::Workspace;
+use skillhost_payload::{CallContext, Workspace};
 use tokio::sync::Notify;
 
 use super::RunControl;
@@ -54,6 +54,21 @@ pub(crate) struct RunSession {
     pub(crate) workspaces: Vec<Workspace>,
     /// Serializes approvals and secret prompts of one root thread.
     pub(crate) approval_lock: Arc<tokio::sync::Mutex<()>>,
+    /// The keys of the calls that their tools have parked.
+    pub(crate) parked: Mutex<BTreeSet<String>>,
+}
+
+impl RunSession {
+    /// Marks a call as parked.
+    pub(crate) fn park_call(&self, key: &str) {
+        lock_unpoisoned(&self.parked).insert(key.to_owned());
+    }
+
+    /// Returns whether a call is marked as parked.
+    pub(crate) fn is_parked(&self, context: &CallContext) -> bool {
+        let key = context.idempotency_key.as_ref();
+        key.is_some_and(|key| lock_unpoisoned(&self.parked).contains(key))
+    }
 }
 
 /// A guard that keeps a session registered until it is dropped.

@@ -1,9 +1,9 @@
 //! The entries of a thread, as stored and as seen by callers.
 
 use serde::{Deserialize, Serialize};
-use skillhost_payload::SkillRef;
+use skillhost_payload::{CallEffect, SkillRef};
 
-use crate::model::Message;
+use crate::model::{Message, ModelToolCall};
 
 /// The text that [`Thread::elide_tool_results`](crate::Thread::elide_tool_results) puts in the place of a tool result.
 pub const ELIDED_RESULT: &str = "(left out)";
@@ -28,6 +28,47 @@ pub enum MessageStatus {
     Superseded,
 }
 
+/// A call of the last reply that has no result.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OpenCall {
+    /// The call, as the model wrote it.
+    pub call: ModelToolCall,
+    /// The key of the call: the same after every restart, and another one for every other call.
+    pub key: String,
+    /// The earlier attempts of the call.
+    pub attempts: CallAttempts,
+}
+
+/// The attempts of a call that have started, as the journal has them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum CallAttempts {
+    /// None, or only such that have no effect.
+    #[default]
+    None,
+    /// The reply was stored by an earlier kernel, which recorded no starts.
+    Unknown,
+    /// At least one.
+    Started {
+        /// The number of attempts.
+        count: u32,
+        /// The effect of a repetition; [`CallEffect::Once`] if one of the attempts had it.
+        effect: CallEffect,
+        /// The arguments of the last attempt, if a person changed them.
+        arguments: Option<String>,
+    },
+}
+
+/// The start of a call, recorded before the tool is invoked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CallStart {
+    /// The id of the call in the last reply.
+    pub call_id: String,
+    /// The effect of a repetition.
+    pub effect: CallEffect,
+    /// The arguments, if a person changed them.
+    pub arguments: Option<String>,
+}
+
 /// An entry of the journal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "entry", rename_all = "snake_case")]
@@ -37,6 +78,20 @@ pub(super) enum ThreadEntry {
         /// The id of a user message; `None` for messages of the kernel.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         message_id: Option<String>,
+        /// The reply's calls are recorded when they start; false in journals of earlier kernels.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        records_starts: bool,
+        /// The result stands for that of a call that may have happened.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        is_uncertain: bool,
+    },
+    /// A call of the last reply that is about to be made; its result is its end.
+    #[serde(rename = "call_begun")]
+    CallStarted {
+        call_id: String,
+        effect: CallEffect,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        arguments: Option<String>,
     },
     /// A message of the kernel that the thread has once, also after a compaction or a reset.
     Notice {
@@ -65,4 +120,25 @@ pub(super) enum ThreadEntry {
         before: usize,
     },
     Reset,
+}
+
+impl ThreadEntry {
+    /// Creates the entry of a message without an id.
+    pub(super) fn from_message(message: Message) -> Self {
+        // Replies of this version have their starts recorded.
+        let records_starts =
+            matches!(&message, Message::Assistant { calls, .. } if !calls.is_empty());
+        Self::Message { message, message_id: None, records_starts, is_uncertain: false }
+    }
+
+    /// Creates the entry of a result that stands for that of a call that may have happened.
+    pub(super) fn from_uncertain_result(message: Message) -> Self {
+        Self::Message { message, message_id: None, records_starts: false, is_uncertain: true }
+    }
+}
+
+impl From<CallStart> for ThreadEntry {
+    fn from(CallStart { call_id, effect, arguments }: CallStart) -> Self {
+        Self::CallStarted { call_id, effect, arguments }
+    }
 }

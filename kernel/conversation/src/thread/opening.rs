@@ -1,6 +1,7 @@
 //! Threads whose journals are not files.
 
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
 use skillhost_files::{AppendLog, LineWriter};
 use skillhost_home::now_ms;
@@ -45,13 +46,21 @@ impl Thread {
         state: ThreadState,
         journal: Option<AppendLog>,
     ) -> Self {
-        Self { id: header.thread, agent: header.agent, state, journal, pending: None, note: None }
+        Self {
+            id: header.thread,
+            agent: header.agent,
+            state,
+            journal,
+            pending: None,
+            starts: Mutex::default(),
+            note: None,
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex};
+    use std::sync::Arc;
 
     use skillhost_files::AppendReceipt;
 

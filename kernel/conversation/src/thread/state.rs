@@ -2,10 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use skillhost_payload::SkillRef;
+use serde_json::Value;
+use skillhost_files::sha256_hex;
+use skillhost_payload::{CallEffect, SkillRef};
 
-use super::entry::{ELIDED_RESULT, MessageStatus, ThreadEntry, ThreadSkill};
-use crate::model::Message;
+use super::entry::{
+    CallAttempts, ELIDED_RESULT, MessageStatus, OpenCall, ThreadEntry, ThreadSkill,
+};
+use crate::model::{Message, ModelToolCall};
 
 /// The messages of a thread, with its active skills.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -22,6 +26,31 @@ pub(super) struct ThreadState {
     open: Option<String>,
     /// The keys of all notices. Survives a reset, so that none is added twice.
     notices: BTreeSet<String>,
+    /// The number of replies so far, which identifies the last one also after a compaction or a
+    /// reset.
+    replies: u64,
+    /// The calls of the last reply have their starts recorded.
+    records_starts: bool,
+    /// The recorded starts of the last reply's calls, by call id.
+    started: BTreeMap<String, StartedCall>,
+    /// The calls that may have happened and have no result of their tool. Survives a reset, so that
+    /// none is repeated silently.
+    uncertain: Vec<UncertainEntry>,
+}
+
+/// The recorded starts of one call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct StartedCall {
+    count: u32,
+    effect: CallEffect,
+    arguments: Option<String>,
+}
+
+/// A call that may have happened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct UncertainEntry {
+    tool: String,
+    arguments: String,
 }
 
 impl ThreadState {
@@ -36,6 +65,7 @@ impl ThreadState {
             ThreadEntry::ResultsElided { before } => *before <= self.messages.len(),
             ThreadEntry::Message { .. }
             | ThreadEntry::Notice { .. }
+            | ThreadEntry::CallStarted { .. }
             | ThreadEntry::Skill { .. }
             | ThreadEntry::ActiveSkills { .. }
             | ThreadEntry::Reset => true,
@@ -44,11 +74,20 @@ impl ThreadState {
 
     pub(super) fn apply(&mut self, change: ThreadEntry) {
         match change {
-            ThreadEntry::Message { message, message_id } => self.push(message, message_id),
             ThreadEntry::Notice { key, text } => {
                 if self.notices.insert(key) {
                     self.messages.push(Message::User { text });
                 }
+            }
+            ThreadEntry::Message { message, message_id, records_starts, is_uncertain } => {
+                if let (true, Message::Tool { call_id, .. }) = (is_uncertain, &message) {
+                    self.record_uncertain_call(call_id);
+                }
+                self.push(message, message_id);
+                self.records_starts |= records_starts;
+            }
+            ThreadEntry::CallStarted { call_id, effect, arguments } => {
+                self.record_start(call_id, effect, arguments);
             }
             ThreadEntry::Skill { skill, in_messages } => self.activate(skill, in_messages),
             ThreadEntry::ActiveSkills { skills, result, carried } => {
@@ -72,7 +111,9 @@ impl ThreadState {
             ThreadEntry::Reset => {
                 let user_messages = std::mem::take(&mut self.user_messages);
                 let notices = std::mem::take(&mut self.notices);
-                *self = Self { user_messages, notices, ..Self::default() };
+                let uncertain = std::mem::take(&mut self.uncertain);
+                let replies = self.replies;
+                *self = Self { user_messages, notices, replies, uncertain, ..Self::default() };
             }
         }
     }
@@ -81,6 +122,11 @@ impl ThreadState {
         if let Some(id) = message_id {
             self.user_messages.insert(id.clone(), None);
             self.open = Some(id);
+        }
+        if matches!(message, Message::Assistant { .. }) {
+            self.replies += 1;
+            self.records_starts = false;
+            self.started.clear();
         }
         // A reply with calls is not final: the user message is answered by the reply without any.
         if let Message::Assistant { text, calls } = &message
@@ -157,19 +203,74 @@ impl ThreadState {
         self.mark_carried_skills();
     }
 
-    /// Returns the calls of the last reply that have no result, as `(id, name)`.
-    pub(super) fn open_calls(&self) -> Vec<(String, String)> {
-        let last = self.messages.iter().rposition(|m| matches!(m, Message::Assistant { .. }));
-        let Some(last) = last else { return Vec::new() };
-        let Message::Assistant { calls, .. } = &self.messages[last] else { return Vec::new() };
-        let results = &self.messages[last + 1..];
+    /// Returns the calls of the last reply that have no result.
+    pub(super) fn open_calls(&self, thread: &str) -> Vec<OpenCall> {
+        let Some((calls, results)) = self.last_reply() else { return Vec::new() };
         let has_result = |id: &str| {
             results.iter().any(|m| matches!(m, Message::Tool { call_id, .. } if call_id == id))
         };
-        calls
-            .iter()
-            .filter(|call| !has_result(&call.id))
-            .map(|call| (call.id.clone(), call.name.clone()))
-            .collect()
+        let open = calls.iter().filter(|call| !has_result(&call.id)).cloned();
+        open.map(|call| OpenCall {
+            key: self.call_key(thread, &call.id),
+            attempts: self.attempts(&call.id),
+            call,
+        })
+        .collect()
     }
+
+    /// Returns the calls of the last reply, and the messages after it.
+    fn last_reply(&self) -> Option<(&[ModelToolCall], &[Message])> {
+        let last = self.messages.iter().rposition(|m| matches!(m, Message::Assistant { .. }))?;
+        let Message::Assistant { calls, .. } = &self.messages[last] else { return None };
+        Some((calls, &self.messages[last + 1..]))
+    }
+
+    /// Returns the key of a call of the last reply. The parts that a model or a file wrote come last
+    /// or have no line break, so no two calls have the same text.
+    fn call_key(&self, thread: &str, call_id: &str) -> String {
+        sha256_hex(format!("skillhost call\n{thread}\n{}\n{call_id}", self.replies).as_bytes())
+    }
+
+    fn attempts(&self, call_id: &str) -> CallAttempts {
+        match self.started.get(call_id).cloned() {
+            Some(StartedCall { count, effect, arguments }) => {
+                CallAttempts::Started { count, effect, arguments }
+            }
+            None if self.records_starts => CallAttempts::None,
+            None => CallAttempts::Unknown,
+        }
+    }
+
+    fn record_start(&mut self, call_id: String, effect: CallEffect, arguments: Option<String>) {
+        let start = StartedCall { count: 0, effect, arguments: None };
+        let call = self.started.entry(call_id).or_insert(start);
+        call.count += 1;
+        if effect == CallEffect::Once {
+            call.effect = effect;
+        }
+        call.arguments = arguments;
+    }
+
+    /// Records that a call of the last reply may have happened.
+    fn record_uncertain_call(&mut self, call_id: &str) {
+        let Some((calls, _)) = self.last_reply() else { return };
+        let Some(call) = calls.iter().find(|call| call.id == call_id) else { return };
+        if !self.is_uncertain(&call.name, &call.arguments) {
+            let (tool, arguments) = (call.name.clone(), call.arguments.clone());
+            self.uncertain.push(UncertainEntry { tool, arguments });
+        }
+    }
+
+    /// Returns whether an identical call may have happened.
+    pub(super) fn is_uncertain(&self, tool: &str, arguments: &str) -> bool {
+        let same_tool = self.uncertain.iter().filter(|entry| entry.tool == tool);
+        let mut known = same_tool.map(|entry| entry.arguments.as_str());
+        known.any(|known| known == arguments || is_same_json(known, arguments))
+    }
+}
+
+/// Returns whether two texts are the same JSON value, in any order of its fields.
+fn is_same_json(one: &str, other: &str) -> bool {
+    let parse = |text| serde_json::from_str::<Value>(text);
+    matches!((parse(one), parse(other)), (Ok(one), Ok(other)) if one == other)
 }

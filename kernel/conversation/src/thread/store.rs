@@ -3,6 +3,7 @@
 use std::fs::{self, TryLockError};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
 use serde::{Deserialize, Serialize};
 use skillhost_files::{
@@ -122,6 +123,7 @@ impl ThreadStore {
             state: ThreadState::default(),
             journal,
             pending: None,
+            starts: Mutex::default(),
             note: None,
         })
     }
@@ -161,6 +163,7 @@ impl ThreadStore {
             state: replayed.state,
             journal,
             pending: None,
+            starts: Mutex::default(),
             note,
         })
     }

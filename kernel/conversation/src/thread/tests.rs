@@ -5,6 +5,8 @@ use proptest::prelude::*;
 use skillhost_home::{Home, HomeSource};
 use test_support::SmallDisk;
 
+use skillhost_payload::CallEffect;
+
 use super::store::testing::{first_line, reread};
 use super::*;
 use crate::model::ModelToolCall;
@@ -28,7 +30,7 @@ impl StoreFixture {
 }
 
 /// Waits for the append-log thread.
-fn wait<T>(work: impl Future<Output = T>) -> T {
+pub(super) fn wait<T>(work: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(work)
 }
 
@@ -46,21 +48,30 @@ fn open_thread_is_not_deleted() {
     assert!(matches!(threads.delete("../x"), Err(ThreadError::BadId { .. })));
 }
 
-fn user(text: &str) -> Message {
+pub(super) fn user(text: &str) -> Message {
     Message::User { text: text.into() }
 }
 
-fn calls(ids: &[&str]) -> Message {
+pub(super) fn calls(ids: &[&str]) -> Message {
     let call =
         |id: &&str| ModelToolCall { id: (*id).into(), name: "echo".into(), arguments: "{}".into() };
     Message::Assistant { text: String::new(), calls: ids.iter().map(call).collect() }
 }
 
-fn answer(id: &str, text: &str) -> Message {
+pub(super) fn answer(id: &str, text: &str) -> Message {
     Message::Tool { call_id: id.into(), name: "echo".into(), text: text.into(), is_error: false }
 }
 
-fn cut_off(id: &str) -> Message {
+pub(super) fn unmade(id: &str) -> Message {
+    let text = UNMADE_CALL_RESULT.into();
+    Message::Tool { call_id: id.into(), name: "echo".into(), text, is_error: true }
+}
+
+pub(super) fn start(id: &str, effect: CallEffect) -> CallStart {
+    CallStart { call_id: id.into(), effect, arguments: None }
+}
+
+pub(super) fn cut_off(id: &str) -> Message {
     let text = ABORTED_CALL_RESULT.into();
     Message::Tool { call_id: id.into(), name: "echo".into(), text, is_error: true }
 }
@@ -76,7 +87,7 @@ fn skills(thread: &Thread) -> Vec<(&str, &str, bool)> {
 }
 
 /// A thread whose journal is in memory.
-fn on_disk(disk: &SmallDisk) -> Thread {
+pub(super) fn on_disk(disk: &SmallDisk) -> Thread {
     let line = first_line("t", "worker");
     disk.bytes.lock().unwrap().extend(&line);
     let journal = AppendLog::new("journal".into(), Box::new(disk.clone()), line.len() as u64);
@@ -115,6 +126,9 @@ fn entry_names_are_stable() {
         r#"{"entry":"left_out","before":2}"#,
         r#"{"entry":"compacted","summary":"s","keep_from":1}"#,
         r#"{"entry":"reset"}"#,
+        r#"{"entry":"message","message":{"role":"user","text":"t"}}"#,
+        r#"{"entry":"call_begun","call_id":"1","effect":"once"}"#,
+        r#"{"entry":"call_begun","call_id":"1","effect":"keyed","arguments":"{}"}"#,
         r#"{"entry":"skill","skill":{"skill_id":"a","digest":"d"},"in_messages":true}"#,
     ] {
         let entry: entry::ThreadEntry = serde_json::from_str(line).unwrap();
@@ -214,7 +228,7 @@ fn aborted_turn_closes_open_calls() {
     wait(thread.push(answer("2", "done"))).unwrap();
     assert_eq!(wait(thread.close_open_calls()).unwrap(), 2);
     let closed =
-        [user("do"), calls(&["1", "2", "3"]), answer("2", "done"), cut_off("1"), cut_off("3")];
+        [user("do"), calls(&["1", "2", "3"]), answer("2", "done"), unmade("1"), unmade("3")];
     assert_eq!(thread.messages(), closed);
     assert_eq!(wait(thread.close_open_calls()).unwrap(), 0);
     assert_eq!(thread.messages(), closed);
@@ -254,7 +268,7 @@ fn user_message_follows_tool_result() {
     let mut thread = on_disk(&disk);
     wait(thread.push(calls(&["1"]))).unwrap();
     wait(thread.push(user("and now?"))).unwrap();
-    let expected = [calls(&["1"]), cut_off("1"), user("and now?")];
+    let expected = [calls(&["1"]), unmade("1"), user("and now?")];
     assert_eq!(thread.messages(), expected);
     assert_eq!(reread(&disk.bytes.lock().unwrap()).unwrap().messages(), expected);
 }
@@ -468,6 +482,7 @@ enum Act {
     Compact(String, usize),
     LeaveOut(usize),
     Settle,
+    Start(String, bool),
     Reset,
 }
 
@@ -487,6 +502,7 @@ fn act() -> impl Strategy<Value = Act> {
         1 => ("\\PC{0,8}", 0..9_usize).prop_map(|(text, from)| Act::Compact(text, from)),
         1 => (0..9_usize).prop_map(Act::LeaveOut),
         1 => Just(Act::Settle),
+        2 => ("[a-c]", any::<bool>()).prop_map(|(id, once)| Act::Start(id, once)),
         1 => Just(Act::Reset),
     ]
 }
@@ -502,6 +518,12 @@ fn perform(thread: &mut Thread, act: Act) -> bool {
         Act::Compact(summary, from) => wait(thread.compact(summary, from)).is_ok(),
         Act::LeaveOut(before) => wait(thread.elide_tool_results(before)).is_ok(),
         Act::Settle => wait(thread.close_open_calls()).is_ok(),
+        Act::Start(id, once) => {
+            let effect = if once { CallEffect::Once } else { CallEffect::Keyed };
+            let is_ok = wait(thread.start_call(start(&id, effect))).is_ok();
+            thread.apply_starts();
+            is_ok
+        }
         Act::Reset => wait(thread.reset()).is_ok(),
     }
 }

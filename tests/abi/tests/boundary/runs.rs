@@ -2,6 +2,7 @@
 
 mod consent;
 mod delegation;
+mod effects;
 mod foreign_text;
 mod kernel_tools;
 mod limits;

@@ -43,6 +43,7 @@ mod hostile_instructions;
 mod id_prefixes;
 mod improvement;
 mod install;
+mod interrupted_calls;
 mod isolation;
 mod killed_sessions;
 mod lint_cli;

@@ -13,7 +13,7 @@ use crate::fixtures::{agent_manifest, home};
 const RESTART: &str = r#"{"reason":"There are new tools."}"#;
 
 /// Starts a supervised kernel with a short restart delay.
-fn start_supervised_with(home: &TestHome, args: &[&str]) -> Background {
+pub(crate) fn start_supervised_with(home: &TestHome, args: &[&str]) -> Background {
     let mut command = home.command();
     command.env("SKILLHOST_SUPERVISOR__DELAY_MS", "1").args(["run", "--supervised"]);
     home.start(command.args(args))
@@ -26,19 +26,19 @@ fn start_supervised(home: &TestHome) -> Background {
 }
 
 /// Waits until a kernel has started and returns its process id.
-fn wait_for_start(supervisor: &Background) -> Pid {
+pub(crate) fn wait_for_start(supervisor: &Background) -> Pid {
     let started: Value = serde_json::from_str(&supervisor.line_with("kernel.started")).unwrap();
     let id = i32::try_from(started["pid"].as_i64().unwrap()).unwrap();
     assert_ne!(u32::try_from(id).unwrap(), supervisor.id());
     Pid::from_raw(id).unwrap()
 }
 
-fn kill_kernel(kernel: Pid) {
+pub(crate) fn kill_kernel(kernel: Pid) {
     kill_process(kernel, Signal::KILL).unwrap();
 }
 
 /// Runs `ask` at a terminal, where approvals are possible.
-fn ask_on_terminal(home: &TestHome, agent: &str, text: &str) -> Terminal {
+pub(crate) fn ask_on_terminal(home: &TestHome, agent: &str, text: &str) -> Terminal {
     home.on_terminal(home.command().args(["ask", "--agent", agent, text]), (120, 40))
 }
 

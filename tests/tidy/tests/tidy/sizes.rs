@@ -14,7 +14,7 @@ const MAX_CRATE: usize = 11_000;
 /// Crates that have more lines, with a limit near their present size, and why they have not been
 /// split yet.
 const LARGER_CRATES: &[(&str, usize, &str)] = &[
-    ("kernel/agents", 6_400, "its tools, its runs and the programs of skills call each other"),
+    ("kernel/agents", 7_000, "its tools, its runs and the programs of skills call each other"),
     ("kernel/core", 5_400, "the table of tools and the programs in it follow one state"),
     ("kernel/home", 5_900, "its settings, approvals and manifests are checked as one state"),
     ("extensions/skill_registry/commands", 11_900, "one command line for all parts of a skill"),

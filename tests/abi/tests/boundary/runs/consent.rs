@@ -27,7 +27,10 @@ async fn approval_request_contains_all_facts() {
     let (mut thread, person) =
         (stage.thread(), Person::saying([ApprovalDecision::Once, refusal("not that")]));
     let outcome = stage.say_as(&mut thread, "go", &person).await.unwrap();
-    let request = |text: &str| ApprovalRequest {
+    let asked = person.asked.lock().unwrap().clone();
+    let keys: Vec<_> = asked.iter().map(|asked| asked.call_key.clone()).collect();
+    assert!(keys[0].is_some() && keys[1].is_some() && keys[0] != keys[1], "{keys:?}");
+    let request = |text: &str, key: &Option<String>| ApprovalRequest {
         agent_id: "worker".into(),
         tool: "a".into(),
         extension: "a".into(),
@@ -35,8 +38,12 @@ async fn approval_request_contains_all_facts() {
         destructive: false,
         always: false,
         details: None,
+        call_key: key.clone(),
+        effect_digest: None,
+        extension_sha256: None,
+        can_park: false,
     };
-    assert_eq!(*person.asked.lock().unwrap(), [request("x"), request("y")]);
+    assert_eq!(asked, [request("x", &keys[0]), request("y", &keys[1])]);
     assert_eq!(thread.messages()[2], answer("1", "a", "x"));
     let refused = "denied: call of `a` was not approved: not that\nhint: do not make the same call \
                    again; find another way or ask the user";

@@ -98,7 +98,7 @@ async fn drained_run_resumes_in_next_kernel() {
     let outcome = stage.run(&mut thread, message("m1", "What is it?"), &person).await.unwrap();
     assert_eq!((outcome.text.as_str(), outcome.turns), ("It is tea.", 1));
     assert_eq!(thread.messages(), [&before[..], &[assistant("It is tea.")]].concat());
-    let note = "kernel was restarted; the run continues";
+    let note = "run continues where it stopped";
     assert_eq!(person.notes(), [note]);
     stage.end().await;
 }

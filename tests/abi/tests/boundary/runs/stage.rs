@@ -7,8 +7,9 @@ use serde_json::{Value, json};
 use skillhost_agents::{RunError, RunRequest};
 use skillhost_conversation::{
     ApprovalDecision, ApprovalRequest, Channel, Message, ModelError, ModelErrorKind, ModelMetadata,
-    ModelProvider, ModelReply, ModelRequest, ModelSource, ModelToolCall, ReplyChunk, RunEvent,
-    RunOutcome, SecretPrompt, SecretReply, StopReason, Thread, ThreadStore, TokenUsage,
+    ModelProvider, ModelReply, ModelRequest, ModelSource, ModelToolCall, PersonQuestion,
+    PersonReply, ReplyChunk, RunEvent, RunOutcome, SecretPrompt, SecretReply, StopReason, Thread,
+    ThreadStore, TokenUsage, UncertainCall, UncertainDecision,
 };
 use skillhost_core::KernelLimits;
 use skillhost_home::{Home, HomeSource, Settings, TokenPrice};
@@ -102,6 +103,11 @@ pub(crate) struct Person {
     /// The input for a secret.
     secret: Mutex<Option<String>>,
     pub(crate) asked_for: Mutex<Vec<SecretPrompt>>,
+    uncertain: Mutex<VecDeque<UncertainDecision>>,
+    pub(crate) asked_uncertain: Mutex<Vec<UncertainCall>>,
+    replies: Mutex<VecDeque<PersonReply>>,
+    pub(crate) questions: Mutex<Vec<PersonQuestion>>,
+    can_park: bool,
 }
 
 #[async_trait]
@@ -126,12 +132,56 @@ impl Channel for Person {
             None => SecretReply::Refused { reason: "not now".to_owned() },
         }
     }
+
+    fn can_park(&self) -> bool {
+        self.can_park
+    }
+
+    async fn resolve_uncertain_call(&self, call: &UncertainCall) -> UncertainDecision {
+        locked(&self.asked_uncertain).push(call.clone());
+        let decision = locked(&self.uncertain).pop_front();
+        match decision {
+            Some(decision) => decision,
+            None => std::future::pending().await,
+        }
+    }
+
+    async fn ask_person(&self, question: &PersonQuestion) -> PersonReply {
+        locked(&self.questions).push(question.clone());
+        let reply = locked(&self.replies).pop_front();
+        match reply {
+            Some(reply) => reply,
+            None => std::future::pending().await,
+        }
+    }
 }
 
 impl Person {
     pub(crate) fn saying(decisions: impl IntoIterator<Item = ApprovalDecision>) -> Arc<Self> {
         let decisions = Mutex::new(decisions.into_iter().collect());
         Arc::new(Self { decisions, ..Self::default() })
+    }
+
+    /// Returns a person who decides about calls that may have happened.
+    pub(crate) fn resolving(decisions: impl IntoIterator<Item = UncertainDecision>) -> Arc<Self> {
+        let uncertain = Mutex::new(decisions.into_iter().collect());
+        Arc::new(Self { uncertain, ..Self::default() })
+    }
+
+    /// Returns a person who answers questions.
+    pub(crate) fn replying(replies: impl IntoIterator<Item = PersonReply>) -> Arc<Self> {
+        let replies = Mutex::new(replies.into_iter().collect());
+        Arc::new(Self { replies, can_park: true, ..Self::default() })
+    }
+
+    /// Returns a channel that parks requests.
+    pub(crate) fn parking(
+        decisions: impl IntoIterator<Item = ApprovalDecision>,
+        uncertain: impl IntoIterator<Item = UncertainDecision>,
+    ) -> Arc<Self> {
+        let decisions = Mutex::new(decisions.into_iter().collect());
+        let uncertain = Mutex::new(uncertain.into_iter().collect());
+        Arc::new(Self { decisions, uncertain, can_park: true, ..Self::default() })
     }
 
     /// Returns a person who types this secret.
