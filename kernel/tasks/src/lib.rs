@@ -17,6 +17,7 @@ mod memory;
 mod operation;
 mod question;
 mod queue;
+mod sqlite;
 mod store;
 mod task;
 mod transition;
@@ -35,6 +36,7 @@ pub use question::{
 pub use queue::{
     OutboxRow, QueryResult, Queue, TaskAttempt, TaskFilter, TaskLine, TaskQuery, TaskQueue,
 };
+pub use sqlite::SqliteQueue;
 pub use task::{
     EndNotice, FailureReason, SubmitterOrigin, Task, TaskClaim, TaskKind, TaskOutcome,
     TaskProgress, TaskState, TaskSubmitter, TaskWaits, WaitMode,

@@ -19,6 +19,11 @@ const LARGER_CRATES: &[(&str, usize, &str)] = &[
     ("kernel/home", 5_900, "its settings, approvals and manifests are checked as one state"),
     ("extensions/skill_registry/commands", 11_900, "one command line for all parts of a skill"),
     (
+        "kernel/tasks",
+        6_100,
+        "its stores implement the rows of the state machine, which stay private",
+    ),
+    (
         "kernel/sandbox",
         7_500,
         "children without isolation remain, the files of programs are found here, and files of the \
