@@ -83,7 +83,11 @@ impl RunState {
                 Step::calls("skills_load", r#"{"names":["alpha"],"mode":"add"}"#)
             }
             Some(KilledCall::Script) if round == 1 => {
-                Step::calls("skills_run_script", r#"{"path":"scripts/wait.sh","skill":"alpha"}"#)
+                // An identical call would need a decision, as the killed one may have happened.
+                let kill = self.kill;
+                let arguments =
+                    format!(r#"{{"path":"scripts/wait.sh","skill":"alpha","args":["{kill}"]}}"#);
+                Step::calls("skills_run_script", &arguments)
             }
             _ => Step::text("Done.").held(),
         }
