@@ -10,6 +10,8 @@
 mod agent_tools;
 mod call_scope;
 mod error;
+mod file_stamp;
+mod known_grants;
 mod output;
 mod program_channel;
 mod program_child;

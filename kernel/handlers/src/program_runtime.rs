@@ -1,11 +1,11 @@
 //! Programs of skills from their approval to their result.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use futures::FutureExt as _;
-use skillhost_home::{GrantStatus, Home, ScriptGrants, load_operator_policy};
+use skillhost_home::{GrantStatus, Home, load_operator_policy};
 use skillhost_payload::{
     CallContext, CallError, CallOrigin, ErrorKind, SkillProgram, SkillTree, ToolOutput,
 };
@@ -17,6 +17,7 @@ use skillhost_scripts::{
 use tokio::task::spawn_blocking;
 
 use crate::call_scope::{ProgramSkill, SkillResource, ToolInvoker};
+use crate::known_grants::KnownGrants;
 use crate::program_child::ProgramSpec;
 use crate::program_supervisor::{ProgramCall, ProgramKey, ProgramSupervisor};
 use crate::runner::ProgramLanguage;
@@ -42,6 +43,7 @@ struct RuntimeState {
     tools: Arc<dyn ToolInvoker>,
     /// The plans of running processes, so that their next calls need no copy.
     plans: Mutex<HashMap<(String, String), RunningPlan>>,
+    grants: KnownGrants,
 }
 
 /// A plan as long as anything uses it, and what the operator stated when it was made.
@@ -65,6 +67,8 @@ struct SharedPlan {
     skill: Arc<ProgramSkill>,
     launch: skillhost_sandbox::LaunchSpec,
     entry: std::path::PathBuf,
+    /// The text for approvals, which is the same for each call.
+    description: OnceLock<String>,
 }
 
 impl ProgramRuntime {
@@ -76,8 +80,8 @@ impl ProgramRuntime {
         supervisor: ProgramSupervisor,
         tools: Arc<dyn ToolInvoker>,
     ) -> Self {
-        let plans = Mutex::default();
-        Self { shared: Arc::new(RuntimeState { home, launcher, supervisor, tools, plans }) }
+        let (plans, grants) = (Mutex::default(), KnownGrants::default());
+        Self { shared: Arc::new(RuntimeState { home, launcher, supervisor, tools, plans, grants }) }
     }
 
     /// Prepares a call of a program: its files, its policy, its isolation level and its grant. Runs
@@ -113,13 +117,11 @@ impl ProgramRuntime {
     /// # Errors
     /// [`ErrorKind::Unavailable`] if the approvals cannot be read.
     pub async fn was_approved(&self, program: &SkillProgram) -> Result<bool, CallError> {
-        let home = self.shared.home.clone();
-        let loading = spawn_blocking(move || ScriptGrants::load(&home));
+        let shared = Arc::clone(&self.shared);
+        let loading = spawn_blocking(move || shared.grants.load(&shared.home));
         let grants =
             loading.await.map_err(|error| CallError::new(ErrorKind::Io, error.to_string()))?;
-        let grants = grants.map_err(|error| {
-            CallError::new(ErrorKind::Unavailable, error.to_string()).with_hint(error.hint())
-        })?;
+        let grants = grants.map_err(|error| CallError { kind: ErrorKind::Unavailable, ..error })?;
         Ok(grants.were_for(&program.skill_id, &program.tree_digest))
     }
 
@@ -130,7 +132,7 @@ impl ProgramRuntime {
         operator_layer: Option<&PolicyLayer>,
         thread: String,
     ) -> Result<ProgramPlan, CallError> {
-        let RuntimeState { home, launcher, plans, .. } = &*self.shared;
+        let RuntimeState { home, launcher, plans, grants, .. } = &*self.shared;
         let id = (thread.clone(), program.tool_name.clone());
         let lock = || plans.lock().unwrap_or_else(PoisonError::into_inner);
         // Before the settings are read, so that a change in between is noticed.
@@ -141,7 +143,7 @@ impl ProgramRuntime {
             running.plan.upgrade()
         });
         if let Some(shared) = unchanged.filter(|plan| plan.script.tree() == tree) {
-            let status = check_grant(home, &shared.script)?;
+            let status = check_grant(&*grants.load(home)?, &shared.script);
             return Ok(ProgramPlan { shared, status });
         }
         let operator = load_operator_policy(home).map_err(|error| {
@@ -188,7 +190,7 @@ impl ProgramRuntime {
                 plan
             }
         };
-        let status = check_grant(home, &shared.script)?;
+        let status = check_grant(&*grants.load(home)?, &shared.script);
         Ok(ProgramPlan { shared, status })
     }
 
@@ -265,7 +267,7 @@ impl ProgramPlan {
         let script = &self.shared.script;
         let changed = describe_grant(&self.status, &script.tree().skill_id);
         let changed = changed.map(|changed| format!("!!! {changed}\n")).unwrap_or_default();
-        changed + &script.describe()
+        changed + self.shared.description.get_or_init(|| script.describe())
     }
 
     /// Returns what an approval for the session covers: the programs of exactly these files, under
@@ -317,7 +319,8 @@ impl SharedPlan {
             tree: tree.digest.clone(),
             policy: script.policy().digest(),
         };
-        Ok(Self { key, script, skill: Arc::new(skill), launch, entry })
+        let description = OnceLock::new();
+        Ok(Self { key, script, skill: Arc::new(skill), launch, entry, description })
     }
 
     fn limit(&self) -> Duration {

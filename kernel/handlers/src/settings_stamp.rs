@@ -1,20 +1,14 @@
 //! The state of the settings of a home, without their contents.
 
-use std::fs::Metadata;
-use std::os::unix::fs::MetadataExt as _;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use skillhost_home::Home;
 
-/// A file that was changed within this time may change again without a new time stamp.
-const UNSETTLED_TIME: Duration = Duration::from_secs(2);
+use crate::file_stamp::FileStamp;
 
-/// The identity, the size and the times of the files with settings; equal stamps mean equal settings.
+/// The stamps of the files with settings; equal stamps mean equal settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct SettingsStamp([Option<FileStamp>; 2]);
-
-/// Device, inode, size, and time of the last change in seconds and nanoseconds.
-type FileStamp = (u64, u64, u64, i64, i64);
+pub(crate) struct SettingsStamp([FileStamp; 2]);
 
 impl SettingsStamp {
     /// Examines the settings at the present time. Blocks on the disk.
@@ -25,32 +19,18 @@ impl SettingsStamp {
     /// Examines the settings at a time, without opening a file. Returns `None` if they changed so
     /// recently that equal stamps would not prove equal settings.
     fn observe_at(home: &Home, now: SystemTime) -> Option<Self> {
-        let now = now.duration_since(SystemTime::UNIX_EPOCH).ok()?;
-        let settled = now.saturating_sub(UNSETTLED_TIME).as_secs();
-        let files = [home.settings_file(), home.data_dir("kernel").join("configured.json")];
-        let mut stamps = [None, None];
-        for (path, stamp) in files.iter().zip(&mut stamps) {
-            match path.metadata() {
-                // A time in the future never proves anything.
-                Ok(found) if u64::try_from(found.ctime()).is_ok_and(|at| at < settled) => {
-                    *stamp = Some(to_stamp(&found));
-                }
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-                _ => return None,
-            }
-        }
-        Some(Self(stamps))
+        let configured = home.data_dir("kernel").join("configured.json");
+        let settings = FileStamp::observe_at(&home.settings_file(), now)?;
+        Some(Self([settings, FileStamp::observe_at(&configured, now)?]))
     }
-}
-
-fn to_stamp(found: &Metadata) -> FileStamp {
-    (found.dev(), found.ino(), found.len(), found.ctime(), found.ctime_nsec())
 }
 
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::os::unix::fs::MetadataExt as _;
     use std::path::PathBuf;
+    use std::time::Duration;
 
     use skillhost_home::HomeSource;
     use tempfile::TempDir;

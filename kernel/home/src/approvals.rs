@@ -21,13 +21,11 @@ use error::APPROVE;
 
 pub use details::{ApprovalDetails, approval_details};
 pub use error::ApprovalsError;
-pub use extension_files::MANIFEST;
-pub use extension_files::{pin_digest, read_extension_files};
+pub use extension_files::{MANIFEST, pin_digest, read_extension_files};
 pub use record::{
     AgentFacts, ApprovalAction, ApprovalKind, ApprovalRecord, ApprovalSurface, ApprovedFile,
-    Approver,
+    Approver, changed_files, changed_tools,
 };
-pub use record::{changed_files, changed_tools};
 pub use script_grant::{GrantStatus, ScriptGrant, ScriptGrants};
 
 /// The approvals of a home, oldest first.

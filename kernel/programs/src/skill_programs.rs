@@ -152,11 +152,13 @@ impl ProgramToolSource for SkillProgramSource {
         let mut spec = to_tool_spec(program);
         // Where the tool's name is that of another tool, only the path stands for this program.
         let is_taken = host.state().tools.owner(&spec.name).is_some()
-            || self
-                .0
-                .find_program(context, &spec.name)
-                .await?
-                .is_none_or(|it| it.skill_id != skill);
+            // The search by this very name has just found the program.
+            || (spec.name != name
+                && self
+                    .0
+                    .find_program(context, &spec.name)
+                    .await?
+                    .is_none_or(|it| it.skill_id != skill));
         if is_taken {
             name.clone_into(&mut spec.name);
         }

@@ -10,14 +10,18 @@ use crate::script_result::printable_line;
 /// The changes of a policy that a reason names.
 const MAX_CHANGES: usize = 6;
 
-/// Compares the operator's grant for a skill's files with a run of them, under the policy of its use.
-/// Blocks on the disk.
+/// Reads the operator's grants for code of skills. Blocks on the disk.
 ///
 /// # Errors
-/// [`ErrorKind::Io`] if the grants cannot be read; then nothing is granted.
-pub fn check_grant(home: &Home, plan: &ScriptPlan) -> Result<GrantStatus, CallError> {
-    let grants = ScriptGrants::load(home).map_err(|error| to_call_error(&error))?;
-    Ok(grants.status(&plan.tree, plan.policy_use, plan.granted_policy()))
+/// [`ErrorKind::Io`] if the grants cannot be read; then no code is granted.
+pub fn load_grants(home: &Home) -> Result<ScriptGrants, CallError> {
+    ScriptGrants::load(home).map_err(|error| to_call_error(&error))
+}
+
+/// Compares the operator's grant for a skill's files with a run of them, under the policy of its use.
+#[must_use]
+pub fn check_grant(grants: &ScriptGrants, plan: &ScriptPlan) -> GrantStatus {
+    grants.status(&plan.tree, plan.policy_use, plan.granted_policy())
 }
 
 /// Describes why a grant does not cover a run; `None` if it does or there is none.

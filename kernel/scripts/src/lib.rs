@@ -23,7 +23,7 @@ mod tool;
 mod tree_copy;
 mod work_directory;
 
-pub use grant::{check_grant, describe_changes, describe_grant};
+pub use grant::{check_grant, describe_changes, describe_grant, load_grants};
 pub use grant_terms::{GrantTerms, UseTerms};
 pub use interpreter::{Interpreter, InterpreterError};
 pub use interpreter_finder::InterpreterFinder;

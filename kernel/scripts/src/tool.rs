@@ -18,7 +18,7 @@ use skillhost_policy::PolicyUse;
 use skillhost_sandbox::SandboxLauncher;
 use tokio::task::spawn_blocking;
 
-use crate::grant::{check_grant, describe_grant};
+use crate::grant::{check_grant, describe_grant, load_grants};
 use crate::plan::{MAX_ARGUMENT, MAX_ARGUMENTS, ScriptPlan, ScriptRequest};
 use crate::work_directory::open_thread_directory;
 
@@ -177,7 +177,7 @@ impl ScriptTool {
                 deadline_seconds,
             };
             let plan = ScriptPlan::prepare(&operator, &launcher, &request)?;
-            let status = check_grant(&home, &plan)?;
+            let status = check_grant(&load_grants(&home)?, &plan);
             Ok((plan, status))
         });
         planned.await.map_err(|error| CallError::new(ErrorKind::Io, error.to_string()))?

@@ -180,6 +180,8 @@ impl GrantedFile {
 }
 
 impl ScriptGrants {
+    /// The name of the file with the grants in the kernel's data directory.
+    pub const FILE_NAME: &str = SCRIPT_GRANTS;
     /// Reads the grants of a home. A missing file has none.
     ///
     /// # Errors

@@ -5,7 +5,7 @@ use skillhost_home::{
     ApprovalSurface, Approver, GrantStatus, Home, HomeSource, ScriptGrant, ScriptGrants,
 };
 use skillhost_sandbox::SandboxLauncher;
-use skillhost_scripts::{GrantTerms, check_grant, describe_grant};
+use skillhost_scripts::{GrantTerms, check_grant, describe_grant, load_grants};
 use test_support::can_isolate;
 
 use crate::fixture::{SkillFixture, has_program};
@@ -34,8 +34,9 @@ fn network_of_programs_is_not_approved_for_scripts() {
     let set = |skill: &mut SkillFixture, settings: &str| {
         skill.operator.settings = serde_json::from_str(settings).unwrap();
     };
-    let status =
-        |skill: &SkillFixture| check_grant(&home, &skill.plan("a.sh", &[]).unwrap()).unwrap();
+    let status = |skill: &SkillFixture| {
+        check_grant(&load_grants(&home).unwrap(), &skill.plan("a.sh", &[]).unwrap())
+    };
     set(&mut skill, r#"{"handlers": {"network": {"allowedDomains": ["evil.org"]}}}"#);
     approve(&home, &skill);
     assert_eq!(status(&skill), GrantStatus::Granted);
@@ -65,7 +66,7 @@ fn policy_of_one_run_keeps_the_grant_and_has_its_own_digest() {
     let wide = skill.plan("a.sh", &[]).unwrap();
     skill.set_policy(r#"{"limits": {"seconds": 3}}"#);
     let narrow = skill.plan("a.sh", &[]).unwrap();
-    assert_eq!(check_grant(&home, &narrow).unwrap(), GrantStatus::Granted);
+    assert_eq!(check_grant(&load_grants(&home).unwrap(), &narrow), GrantStatus::Granted);
     assert_eq!(narrow.granted_policy(), wide.granted_policy());
     let shown = narrow.describe();
     assert!(shown.contains(&format!("\npolicy {}:\n", narrow.policy().digest())), "{shown}");
