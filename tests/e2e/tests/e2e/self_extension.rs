@@ -301,6 +301,10 @@ fn failing_extension_is_rejected_before_install() {
     user.wait_for("builder_agent asks to call request_restart");
     user.wait_for("[N]o");
     kill_process(kernel, Signal::KILL).unwrap();
+    // The delegated run may have done its work, so it is not started again by itself.
+    user.wait_for("orchestrator_agent calls builder_agent");
+    user.wait_for("[h] it happened, [a] make it again, [s] stop");
+    user.send("s\n");
     approve_call(&mut user, "orchestrator_agent", "feeds_poll");
     user.wait_for("It works: the feed says First post.");
     let session = user.finish();
