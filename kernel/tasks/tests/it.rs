@@ -1,4 +1,9 @@
 //! Tests of the stores through their public interface.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+#[path = "it/conformance.rs"]
+mod conformance;
+#[path = "it/fixture.rs"]
+mod fixture;
 #[path = "it/sqlite_file.rs"]
 mod sqlite_file;
