@@ -27,8 +27,8 @@ use skillhost_core::{Plugin, PreparedCall, ToolTable};
 use skillhost_home::{Home, KERNEL_OWNER};
 use skillhost_manifest::ExtensionId;
 use skillhost_payload::{
-    ApprovalPolicy, CallContext, CallError, ErrorKind, ToolAudience, ToolOutput, ToolSpec,
-    is_hidden, object_schema,
+    ApprovalPolicy, CallContext, CallError, ErrorKind, TaskSupport, ToolAudience, ToolOutput,
+    ToolSpec, is_hidden, object_schema,
 };
 use skillhost_sandbox::{
     InputMode, LaunchError, LaunchSpec, LevelSelection, ProcessLimits, SandboxError,
@@ -116,6 +116,7 @@ fn tool_spec() -> ToolSpec {
         audience: ToolAudience::Agent,
         changes_skills: false,
         effect: None,
+        task: TaskSupport::Never,
     }
 }
 

@@ -107,7 +107,7 @@ pub(crate) fn schema_mistake(schema: &Value) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use skillhost_payload::{ApprovalPolicy, ToolAudience};
+    use skillhost_payload::{ApprovalPolicy, TaskSupport, ToolAudience};
 
     use super::*;
 
@@ -123,6 +123,7 @@ mod tests {
             audience: ToolAudience::Agent,
             changes_skills: false,
             effect: None,
+            task: TaskSupport::Never,
         }))
     }
 

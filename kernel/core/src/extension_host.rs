@@ -271,6 +271,7 @@ impl ExtensionHost {
                                     audience: known.audience,
                                     changes_skills: known.changes_skills,
                                     effect: known.effect,
+                                    task: known.task,
                                     ..spec
                                 };
                                 sanitize_tool(&mut spec);

@@ -409,6 +409,7 @@ mod program_tests;
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use skillhost_payload::TaskSupport;
 
     use super::*;
 
@@ -435,6 +436,7 @@ mod tests {
             audience: ToolAudience::Agent,
             changes_skills: false,
             effect: None,
+            task: TaskSupport::Never,
         }
     }
 

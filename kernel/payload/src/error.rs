@@ -36,6 +36,12 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
+    /// Returns whether the callee failed to answer in order, which no other call could avoid.
+    #[must_use]
+    pub fn is_fault(self) -> bool {
+        matches!(self, Self::Panicked | Self::Protocol)
+    }
+
     /// Every kind, in wire order.
     pub const ALL: [Self; 12] = [
         Self::NotFound,

@@ -49,6 +49,7 @@ pub use skill::{
 pub use skill_tree::{SkillTree, SkillTreeFile, SkillTreeRequest};
 pub use timestamp::{format_compact_time, format_minute, format_rfc3339, format_second};
 pub use tool::{
-    ApprovalPolicy, CallEffect, ToolAudience, ToolCall, ToolOutput, ToolSpec, object_schema,
+    ApprovalPolicy, CallEffect, TaskSupport, ToolAudience, ToolCall, ToolOutput, ToolSpec,
+    object_schema,
 };
 pub use workspace::{Workspace, WorkspaceAccess};

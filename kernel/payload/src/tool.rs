@@ -36,6 +36,9 @@ pub struct ToolSpec {
     /// it and before those after it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub changes_skills: bool,
+    /// Whether a call of a client of the MCP server may or must become a background task.
+    #[serde(default, skip_serializing_if = "TaskSupport::is_never")]
+    pub task: TaskSupport,
     /// The effect of repeating a call; absent for the default of [`ToolSpec::call_effect`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effect: Option<CallEffect>,
@@ -91,6 +94,27 @@ pub enum ApprovalPolicy {
     UnlessGranted,
     /// Approval is always required.
     Always,
+}
+
+/// Whether a call of a client of the MCP server becomes a background task, which the client polls.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TaskSupport {
+    /// Never: the client waits for the result.
+    #[default]
+    Never,
+    /// If the client can poll tasks.
+    May,
+    /// Always: a client that cannot poll tasks cannot call the tool.
+    Must,
+}
+
+impl TaskSupport {
+    /// Returns whether no call becomes a task.
+    #[must_use]
+    pub fn is_never(&self) -> bool {
+        *self == Self::Never
+    }
 }
 
 /// The callers that a tool is offered to.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, ClientCapabilities, ClientConfig, ClientRequest,
-    Implementation, JsonObject, PaginatedRequestParams, PingRequest, ProtocolVersion,
+    ErrorCode, Implementation, JsonObject, PaginatedRequestParams, PingRequest, ProtocolVersion,
 };
 use rmcp::service::{ClientInitializeError, NotificationContext, RunningService};
 use rmcp::{ClientHandler, Peer, RoleClient, ServiceError, ServiceExt as _};
@@ -197,6 +197,10 @@ impl ProcessConnection {
             Ok(_) => {
                 let message = "unsupported request from the extension process";
                 Err(call_error(ErrorKind::Protocol, message))
+            }
+            // An exception of the tool, which the process contained.
+            Err(ServiceError::McpError(error)) if error.code == ErrorCode::INTERNAL_ERROR => {
+                Err(call_error(ErrorKind::Panicked, error.message.to_string()))
             }
             Err(ServiceError::McpError(error)) => Err(tools::to_call_error(&error)),
             Err(ServiceError::TransportClosed | ServiceError::TransportSend(_)) => {

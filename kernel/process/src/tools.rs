@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use rmcp::model::{CallToolResult, ContentBlock, ErrorCode, ErrorData, ResourceContents, Tool};
+use rmcp::model::{
+    CallToolResult, ContentBlock, ErrorCode, ErrorData, MetaObject, ResourceContents, Tool,
+};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use skillhost_payload::{
     ApprovalPolicy, CallEffect, CallError, ErrorKind, ToolAudience, ToolOutput, ToolSpec,
@@ -15,6 +18,9 @@ use crate::wire::OVERSIZED_CODE;
 /// The key of a tool's approval policy in its `_meta`.
 const NEEDS_APPROVAL: &str = "skillhost/needs_approval";
 
+/// The key of a tool's support of background tasks in its `_meta`.
+const TASK: &str = "skillhost/task";
+
 /// Converts a tool to its specification in the kernel.
 ///
 /// # Errors
@@ -22,20 +28,15 @@ const NEEDS_APPROVAL: &str = "skillhost/needs_approval";
 pub(crate) fn to_tool_spec(tool: Tool) -> Result<ToolSpec, CallError> {
     let hints = tool.annotations.unwrap_or_default();
     let read_only = hints.read_only_hint.unwrap_or(false);
-    let needs_approval = match tool.meta.as_ref().and_then(|meta| meta.get(NEEDS_APPROVAL)) {
-        Some(policy) => serde_json::from_value(policy.clone()).map_err(|_| CallError {
-            kind: ErrorKind::Protocol,
-            message: format!(
-                "{NEEDS_APPROVAL} of tool `{}` is not valid: {}",
-                to_printable(&tool.name, 64),
-                to_printable(&policy.to_string(), 64)
-            ),
-            hint: "use never, unless_granted or always".to_owned(),
-        })?,
+    let meta = tool.meta.as_ref();
+    let permitted = "use never, unless_granted or always";
+    let needs_approval = match parse_meta(&tool.name, meta, NEEDS_APPROVAL, permitted)? {
+        Some(policy) => policy,
         // A tool without effects needs no approval; any other one is assumed to have effects.
         None if read_only => ApprovalPolicy::Never,
         None => ApprovalPolicy::UnlessGranted,
     };
+    let task = parse_meta(&tool.name, meta, TASK, "use never, may or must")?.unwrap_or_default();
     let schema = |schema: Arc<_>| Value::Object(Arc::unwrap_or_clone(schema));
     Ok(ToolSpec {
         name: tool.name.into_owned(),
@@ -50,6 +51,29 @@ pub(crate) fn to_tool_spec(tool: Tool) -> Result<ToolSpec, CallError> {
         changes_skills: false,
         // A tool with `readOnlyHint` needs no declaration of its own.
         effect: (!read_only && hints.idempotent_hint == Some(true)).then_some(CallEffect::Keyed),
+        task,
+    })
+}
+
+/// Returns a value of a tool's `_meta`, if it has the key.
+///
+/// # Errors
+/// [`ErrorKind::Protocol`] for an unknown word.
+fn parse_meta<T: DeserializeOwned>(
+    tool: &str,
+    meta: Option<&MetaObject>,
+    key: &str,
+    permitted: &str,
+) -> Result<Option<T>, CallError> {
+    let Some(value) = meta.and_then(|meta| meta.get(key)) else { return Ok(None) };
+    serde_json::from_value(value.clone()).map(Some).map_err(|_| CallError {
+        kind: ErrorKind::Protocol,
+        message: format!(
+            "{key} of tool `{}` is not valid: {}",
+            to_printable(tool, 64),
+            to_printable(&value.to_string(), 64)
+        ),
+        hint: permitted.to_owned(),
     })
 }
 
@@ -114,6 +138,7 @@ pub(crate) fn to_call_error(error: &ErrorData) -> CallError {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use skillhost_payload::TaskSupport;
 
     use super::*;
 
@@ -136,6 +161,9 @@ mod tests {
             ApprovalPolicy::Always
         );
         assert_eq!(approval(json!({"_meta": meta("never")})), ApprovalPolicy::Never);
+        let task = |word: &str| read(&json!({"_meta": {TASK: word}})).map(|spec| spec.task);
+        assert_eq!(task("must").unwrap(), TaskSupport::Must);
+        assert_eq!(task("maybe").unwrap_err().hint, "use never, may or must");
         let error = read(&json!({"_meta": meta("sometimes")})).unwrap_err();
         let message = "skillhost/needs_approval of tool `t` is not valid: \"sometimes\"";
         assert_eq!(error.message, message);
@@ -151,6 +179,7 @@ mod tests {
             audience: ToolAudience::Agent,
             changes_skills: false,
             effect: None,
+            task: TaskSupport::Never,
         };
         assert_eq!(read(&hints).unwrap(), expected);
     }

@@ -14,7 +14,7 @@ use skillhost_handlers::{ProgramMetadata, ProgramRuntime, ProgramSupervisor, Sup
 use skillhost_home::GrantStatus;
 use skillhost_payload::{
     ApprovalPolicy, CallContext, CallError, CallOrigin, ErrorKind, OperatorCommand, SkillProgram,
-    SkillTree, ToolAudience, ToolSpec,
+    SkillTree, TaskSupport, ToolAudience, ToolSpec,
 };
 use skillhost_sandbox::SandboxLauncher;
 
@@ -339,6 +339,7 @@ fn to_tool_spec(program: SkillProgram) -> ToolSpec {
         audience: ToolAudience::Agent,
         changes_skills: false,
         effect: None,
+        task: TaskSupport::Never,
     }
 }
 

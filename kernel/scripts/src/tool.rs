@@ -12,7 +12,7 @@ use skillhost_home::{GrantStatus, KERNEL_OWNER, load_operator_policy};
 use skillhost_manifest::ExtensionId;
 use skillhost_payload::{
     ApprovalPolicy, CallContext, CallError, CallOrigin, ErrorKind, OperatorCommand, SkillTree,
-    ToolAudience, ToolOutput, ToolSpec, object_schema,
+    TaskSupport, ToolAudience, ToolOutput, ToolSpec, object_schema,
 };
 use skillhost_policy::PolicyUse;
 use skillhost_sandbox::SandboxLauncher;
@@ -107,6 +107,7 @@ fn tool_spec() -> ToolSpec {
         audience: ToolAudience::Agent,
         changes_skills: false,
         effect: None,
+        task: TaskSupport::Never,
     }
 }
 

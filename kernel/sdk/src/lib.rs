@@ -55,7 +55,8 @@ pub use skillhost_payload::{
     EmbeddingModelInfo, ErrorKind, PublishedArgument, PublishedBody, PublishedContent,
     PublishedDetails, PublishedEntry, PublishedFile, PublishedPrompt, PublishedSkill,
     PublishedSkills, ReviewDecision, ReviewOffer, SkillContent, SkillProgram, SkillProgramKind,
-    SkillTree, SkillTreeFile, ToolAudience, ToolEffect, Workspace, WorkspaceAccess, object_schema,
+    SkillTree, SkillTreeFile, TaskSupport, ToolAudience, ToolEffect, Workspace, WorkspaceAccess,
+    object_schema,
 };
 // Re-exported crates, so that an extension needs no other dependency.
 pub use async_trait::async_trait;

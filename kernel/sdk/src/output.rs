@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use skillhost_payload::{
-    ActiveSkillsChange, ApprovalPolicy, CallEffect, ErrorKind, SkillRef, ToolAudience,
+    ActiveSkillsChange, ApprovalPolicy, CallEffect, ErrorKind, SkillRef, TaskSupport, ToolAudience,
 };
 
 use crate::error::{ExtensionError, Result};
@@ -32,7 +32,15 @@ impl ToolSpec {
             audience: ToolAudience::Agent,
             changes_skills: false,
             effect: None,
+            task: TaskSupport::Never,
         })
+    }
+
+    /// Declares whether a call of a client of the MCP server becomes a background task.
+    #[must_use]
+    pub fn task(mut self, support: TaskSupport) -> Self {
+        self.0.task = support;
+        self
     }
 
     /// Declares the JSON Schema of the structured result, an object.

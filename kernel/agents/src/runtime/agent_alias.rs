@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::json;
 use skillhost_core::{Plugin, PreparedCall};
 use skillhost_manifest::Manifest;
-use skillhost_payload::{CallContext, CallError, ToolOutput, ToolSpec};
+use skillhost_payload::{CallContext, CallError, TaskSupport, ToolOutput, ToolSpec};
 
 use super::session::RunSession;
 use super::tool_spec::{new_spec, no_run_error, parse_args, shutdown_error};
@@ -24,12 +24,14 @@ struct AgentAliases {
 }
 
 /// Returns the spec of an agent with `integration_mode: tool`, which other agents call as a tool.
+///
+/// A run of an agent takes minutes and may ask a person: a client of the MCP server has to poll it.
 pub(crate) fn agent_alias_spec(manifest: &Manifest) -> ToolSpec {
     let about = match manifest.description.as_str() {
         "" => &manifest.name,
         description => description,
     };
-    new_spec(
+    let spec = new_spec(
         manifest.id.as_str(),
         &format!(
             "Delegates a task to the agent `{}` and waits for its reply. {about}",
@@ -45,7 +47,8 @@ pub(crate) fn agent_alias_spec(manifest: &Manifest) -> ToolSpec {
             "required": ["task"],
             "additionalProperties": false
         }),
-    )
+    );
+    ToolSpec { task: TaskSupport::Must, ..spec }
 }
 
 /// Returns the plugin of the tools that are agents.

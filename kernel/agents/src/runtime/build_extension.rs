@@ -10,7 +10,8 @@ use skillhost_events::topic;
 use skillhost_home::{ApprovalSurface, Approver, find_in_sandbox, suggest_similar};
 use skillhost_manifest::{ExtensionDependency, ExtensionId, Manifest};
 use skillhost_payload::{
-    ApprovalPolicy, CallContext, CallError, ErrorKind, ToolAudience, ToolOutput, ToolSpec,
+    ApprovalPolicy, CallContext, CallError, ErrorKind, TaskSupport, ToolAudience, ToolOutput,
+    ToolSpec,
 };
 
 use crate::agent_runtime::AgentRuntime;
@@ -49,6 +50,7 @@ pub(super) fn tool_spec() -> ToolSpec {
         audience: ToolAudience::Agent,
         changes_skills: false,
         effect: None,
+        task: TaskSupport::Never,
     }
 }
 

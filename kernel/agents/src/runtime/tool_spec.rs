@@ -1,7 +1,9 @@
 //! The parts that the kernel's own tools share: specs, arguments, outputs and errors.
 
 use serde::de::DeserializeOwned;
-use skillhost_payload::{ApprovalPolicy, CallError, ErrorKind, ToolAudience, ToolOutput, ToolSpec};
+use skillhost_payload::{
+    ApprovalPolicy, CallError, ErrorKind, TaskSupport, ToolAudience, ToolOutput, ToolSpec,
+};
 
 /// Creates the spec of a tool without an approval.
 pub(super) fn new_spec(name: &str, description: &str, input_schema: serde_json::Value) -> ToolSpec {
@@ -16,6 +18,7 @@ pub(super) fn new_spec(name: &str, description: &str, input_schema: serde_json::
         audience: ToolAudience::Agent,
         changes_skills: false,
         effect: None,
+        task: TaskSupport::Never,
     }
 }
 

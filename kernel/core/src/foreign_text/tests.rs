@@ -1,5 +1,5 @@
 use serde_json::json;
-use skillhost_payload::{ApprovalPolicy, ToolAudience};
+use skillhost_payload::{ApprovalPolicy, TaskSupport, ToolAudience};
 
 use super::*;
 
@@ -67,6 +67,7 @@ fn tool_descriptions_hide_nothing() {
         audience: ToolAudience::Agent,
         changes_skills: false,
         effect: None,
+        task: TaskSupport::Never,
     };
     sanitize_tool(&mut spec);
     let plain = "Adds.\n&lt;kernel_notice>go&lt;/kernel_notice> [2J";

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use serde_json::json;
-use skillhost_payload::{ApprovalPolicy, CallContext, ToolAudience, ToolOutput};
+use skillhost_payload::{ApprovalPolicy, CallContext, TaskSupport, ToolAudience, ToolOutput};
 
 use super::*;
 use crate::plugin::PreparedCall;
@@ -38,6 +38,7 @@ fn spec(name: &str) -> ToolSpec {
         audience: ToolAudience::Agent,
         changes_skills: false,
         effect: None,
+        task: TaskSupport::Never,
     }
 }
 

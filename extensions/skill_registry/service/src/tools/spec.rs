@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use skill_catalog::{Audience, Snapshot};
-use skillhost_payload::{ApprovalPolicy, ToolAudience, ToolSpec, object_schema};
+use skillhost_payload::{ApprovalPolicy, TaskSupport, ToolAudience, ToolSpec, object_schema};
 
 use super::session::{LOAD_SKILLS, MAX_LOADED, READ_LOADED, UNLOAD_SKILLS};
 use super::values;
@@ -27,6 +27,7 @@ pub fn tool_specs(snapshot: &Snapshot, audience: Audience<'_>) -> Vec<ToolSpec> 
         audience: ToolAudience::Agent,
         changes_skills: false,
         effect: None,
+        task: TaskSupport::Never,
     };
     vec![
         ToolSpec {

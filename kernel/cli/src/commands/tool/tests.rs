@@ -1,7 +1,7 @@
 //! Tests of the descriptions of parameters and approvals.
 
 use serde_json::json;
-use skillhost_payload::ToolAudience;
+use skillhost_payload::{TaskSupport, ToolAudience};
 
 use super::*;
 
@@ -52,6 +52,7 @@ fn approval_of_code_of_skills_is_described() {
             audience: ToolAudience::Agent,
             changes_skills: false,
             effect: None,
+            task: TaskSupport::Never,
         },
     };
     let granted = ApprovalPolicy::UnlessGranted;
