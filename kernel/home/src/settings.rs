@@ -309,6 +309,7 @@ mod tests {
             ("extensions.echo.greeting", "\"hi\"".to_owned()),
             ("extensions.echo.other", "1".to_owned()),
             ("mcp.catalog", "\"all\"".to_owned()),
+            ("mcp.consent", "\"off\"".to_owned()),
             ("mcp.review", "\"off\"".to_owned()),
             ("models.default", "\"script/demo\"".to_owned()),
             ("processes.memory_limit_mib", "1024".to_owned()),

@@ -3,6 +3,7 @@
 mod kernel;
 mod published;
 mod scope;
+mod tasks;
 
 use std::collections::BTreeMap;
 
@@ -12,10 +13,13 @@ use skillhost_payload::{
     ErrorKind, PublishedBody, PublishedDetails, PublishedEntry, PublishedSkills, ReviewOffer,
     ToolOutput, ToolSpec,
 };
+use skillhost_tasks::{NewTask, TaskKind};
 use tokio::sync::watch;
 
 pub use kernel::KernelBackend;
 pub use scope::ScopeError;
+pub use tasks::ClientTasks;
+pub(crate) use tasks::{ClientPrincipal, TaskHandle};
 
 /// The arguments of a skill invocation, by name.
 pub type PromptArguments = BTreeMap<String, String>;
@@ -31,6 +35,18 @@ pub struct ClientSession {
     pub id: String,
     /// The name that the client reports for itself, unverified.
     pub client: String,
+}
+
+/// The maximum length of a client name, in characters.
+const MAX_CLIENT_NAME: usize = 64;
+
+impl ClientSession {
+    /// Returns the agent id of the client: its reported name, sanitized for log lines and file
+    /// names.
+    pub(crate) fn agent_id(&self) -> String {
+        let fit = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '-' };
+        format!("mcp:{}", self.client.chars().take(MAX_CLIENT_NAME).map(fit).collect::<String>())
+    }
 }
 
 /// An error returned by a backend.
@@ -135,6 +151,21 @@ pub trait Backend: Send + Sync + 'static {
         _reason: String,
     ) -> Result<String, BackendError> {
         Err(BackendError::not_found(format!("proposal {} not found", offer.proposal)))
+    }
+
+    /// Returns the background tasks of clients; `None` if this backend has none.
+    fn tasks(&self) -> Option<&ClientTasks> {
+        None
+    }
+
+    /// Returns the task that executes a call. The default is a task that calls the tool.
+    fn new_task(
+        &self,
+        _session: &ClientSession,
+        name: &str,
+        arguments: &Map<String, Value>,
+    ) -> NewTask {
+        NewTask::new(TaskKind::Tool, name, Value::Object(arguments.clone()).to_string())
     }
 
     /// Returns a receiver that is notified when tools, skills or files may have changed.

@@ -38,6 +38,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use token::{BearerToken, TokenError};
 
+use crate::backend::ClientPrincipal;
 use crate::server::{McpServer, ServerSession};
 use connections::{Connection, ConnectionLimits, Connections, WatchedBody, WatchedStream};
 use guard::{HeadError, HeadGuard};
@@ -227,8 +228,9 @@ impl HttpGuard {
         config.cancellation_token = stop.child_token();
         let sessions = Arc::new(sessions);
         let template = server.clone();
+        let principal = ClientPrincipal::http(access.token.as_ref().map(BearerToken::hash));
         let service = StreamableHttpService::new(
-            move || Ok(template.session()),
+            move || Ok(template.session(principal.clone())),
             Arc::clone(&sessions),
             config,
         );

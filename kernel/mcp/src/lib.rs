@@ -16,7 +16,8 @@ mod stdio;
 mod stub;
 
 pub use backend::{
-    Backend, BackendError, ChangeCounter, ClientSession, KernelBackend, PromptArguments, ScopeError,
+    Backend, BackendError, ChangeCounter, ClientSession, ClientTasks, KernelBackend,
+    PromptArguments, ScopeError,
 };
 pub use limits::ClientLimits;
 pub use server::McpServer;

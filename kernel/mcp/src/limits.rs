@@ -23,6 +23,8 @@ pub struct ClientLimits {
     pub watch: Duration,
     /// The time that active requests have after the end of the client's input.
     pub farewell: Duration,
+    /// The time within which a task may end for its result to be the answer of its call.
+    pub task_answer: Duration,
     /// The timeout of a user's decision about a proposal.
     pub review: Duration,
 }
@@ -39,6 +41,7 @@ impl Default for ClientLimits {
             progress: Duration::from_secs(1),
             watch: Duration::from_secs(5),
             farewell: Duration::from_millis(500),
+            task_answer: Duration::from_millis(250),
             review: Duration::from_secs(600),
         }
     }

@@ -1,5 +1,6 @@
 //! The protocol: maps the requests of clients to the backend.
 
+mod call_result;
 mod completion;
 mod declared;
 mod notify;
@@ -14,6 +15,9 @@ mod session;
 mod skill_list_cache;
 mod skill_pages;
 mod skills;
+mod task_questions;
+mod task_status;
+mod tasks;
 #[cfg(test)]
 mod tests;
 mod tools;
@@ -21,13 +25,14 @@ mod watched;
 
 use rmcp::ServerHandler;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CompleteRequestParams, CompleteResult, ErrorData,
-    GetPromptRequestParams, GetPromptResponse, GetSkillRequestParams, GetSkillResult,
-    Implementation, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
-    ListSkillsResult, ListToolsResult, PaginatedRequestParams, ReadResourceDirectoryRequestParams,
-    ReadResourceDirectoryResult, ReadResourceRequestParams, ReadResourceResponse,
-    ServerCapabilities, ServerConfig, SubscribeRequestParams, SubscriptionFilter, Tool,
-    UnsubscribeRequestParams,
+    CallToolRequestParams, CallToolResponse, CancelTaskParams, CompleteRequestParams,
+    CompleteResult, ErrorData, GetPromptRequestParams, GetPromptResponse, GetSkillRequestParams,
+    GetSkillResult, GetTaskParams, GetTaskResult, Implementation, JsonObject, ListPromptsResult,
+    ListResourceTemplatesResult, ListResourcesResult, ListSkillsResult, ListToolsResult,
+    PaginatedRequestParams, ReadResourceDirectoryRequestParams, ReadResourceDirectoryResult,
+    ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities, ServerConfig,
+    SubscribeRequestParams, SubscriptionFilter, TASKS_EXTENSION_ID, Tool, UnsubscribeRequestParams,
+    UpdateTaskParams,
 };
 use rmcp::service::{NotificationContext, RoleServer, SubscriptionContext};
 
@@ -37,7 +42,7 @@ pub(crate) use session::ServerSession;
 
 impl ServerHandler for ServerSession {
     fn get_info(&self) -> ServerConfig {
-        let capabilities = ServerCapabilities::builder()
+        let mut capabilities = ServerCapabilities::builder()
             .enable_tools()
             .enable_tool_list_changed()
             .enable_resources()
@@ -48,6 +53,10 @@ impl ServerHandler for ServerSession {
             .enable_completions()
             .enable_skills_with_directory_read()
             .build();
+        if self.backend().tasks().is_some() {
+            let extensions = capabilities.extensions.get_or_insert_default();
+            extensions.insert(TASKS_EXTENSION_ID.to_owned(), JsonObject::new());
+        }
         ServerConfig::new(capabilities)
             .with_server_info(
                 Implementation::new("skillhost", &self.shared.version)
@@ -75,6 +84,30 @@ impl ServerHandler for ServerSession {
         context: McpRequestContext,
     ) -> Result<CallToolResponse, ErrorData> {
         self.run_request(&context, tools::call_tool(self, &context, request)).await
+    }
+
+    async fn get_task(
+        &self,
+        request: GetTaskParams,
+        context: McpRequestContext,
+    ) -> Result<GetTaskResult, ErrorData> {
+        self.run_request(&context, tasks::get_task(self, &context, &request.task_id)).await
+    }
+
+    async fn update_task(
+        &self,
+        request: UpdateTaskParams,
+        context: McpRequestContext,
+    ) -> Result<(), ErrorData> {
+        self.run_request(&context, tasks::update_task(self, &context, &request)).await
+    }
+
+    async fn cancel_task(
+        &self,
+        request: CancelTaskParams,
+        context: McpRequestContext,
+    ) -> Result<(), ErrorData> {
+        self.run_request(&context, tasks::cancel_task(self, &context, &request.task_id)).await
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {

@@ -10,6 +10,7 @@ use rmcp::transport::io::stdio_pipes;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 
+use crate::backend::ClientPrincipal;
 use crate::server::McpServer;
 
 use transport::OrderlyTransport;
@@ -63,7 +64,7 @@ async fn serve_client(
     write: impl AsyncWrite + Send + Unpin + 'static,
     stop: CancellationToken,
 ) -> Result<(), ServeError> {
-    let session = server.session();
+    let session = server.session(ClientPrincipal::stdio());
     let limits = server.limits();
     let transport = AsyncRwTransport::new_server(read, write).with_max_line_length(limits.message);
     let transport = OrderlyTransport::new(transport, limits.farewell, session.disconnect_token());

@@ -11,7 +11,9 @@ use skillhost_payload::{
 };
 use tokio::sync::watch;
 
-use crate::backend::{Backend, BackendError, ChangeCounter, ClientSession, PromptArguments};
+use crate::backend::{
+    Backend, BackendError, ChangeCounter, ClientSession, ClientTasks, PromptArguments,
+};
 
 /// A backend with generated skills and one tool that has an argument in a header.
 pub(crate) struct StubBackend {
@@ -22,6 +24,7 @@ pub(crate) struct StubBackend {
     pub(crate) details: AtomicUsize,
     pub(crate) calls: Mutex<Vec<Value>>,
     pub(crate) change: watch::Sender<ChangeCounter>,
+    pub(crate) tasks: Option<ClientTasks>,
 }
 
 impl StubBackend {
@@ -33,6 +36,7 @@ impl StubBackend {
             details: AtomicUsize::new(0),
             calls: Mutex::default(),
             change: watch::Sender::default(),
+            tasks: None,
         }
     }
 }
@@ -54,7 +58,14 @@ impl Backend for StubBackend {
                 },
             },
         });
-        Ok(vec![serde_json::from_value(spec).unwrap()])
+        let tool = |name: &str, task: &str| {
+            json!({
+                "name": name, "description": "", "input_schema": { "type": "object" },
+                "task": task,
+            })
+        };
+        let all = [spec, tool("may_wait", "may"), tool("must_wait", "must")];
+        Ok(all.into_iter().map(|spec| serde_json::from_value(spec).unwrap()).collect())
     }
 
     async fn call(
@@ -63,7 +74,7 @@ impl Backend for StubBackend {
         name: &str,
         arguments: &Map<String, Value>,
     ) -> Result<Option<ToolOutput>, BackendError> {
-        if name != "route" {
+        if !["route", "may_wait", "must_wait"].contains(&name) {
             return Ok(None);
         }
         self.calls.lock().unwrap().push(Value::Object(arguments.clone()));
@@ -148,6 +159,10 @@ impl Backend for StubBackend {
         _: PromptArguments,
     ) -> Result<String, BackendError> {
         Err(BackendError::not_found(skill_id))
+    }
+
+    fn tasks(&self) -> Option<&ClientTasks> {
+        self.tasks.as_ref()
     }
 
     fn changes(&self) -> watch::Receiver<ChangeCounter> {

@@ -258,6 +258,8 @@ pub enum FailureReason {
     Lost,
     /// Its target does not exist, or was rejected.
     Target,
+    /// Its target panicked or violated its protocol.
+    Crash,
 }
 
 /// A task. Its input is stored apart, as it never changes.

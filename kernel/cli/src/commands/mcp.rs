@@ -8,14 +8,17 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use skillhost_clients::{cmd_mcp_config, cmd_mcp_install};
+use skillhost_control::{KernelLock, SupervisorLock};
 use skillhost_core::PluginLoader;
 use skillhost_home::{Home, Settings, discover_manifests};
 use skillhost_kernel::{BootOptions, Kernel};
 use skillhost_mcp::http::{self, AccessPolicy, BearerToken};
 use skillhost_mcp::{
-    Backend, ClientLimits, KernelBackend, McpServer, Refusal, refuse_stdio, serve_stdio,
+    Backend, ClientLimits, ClientTasks, KernelBackend, McpServer, Refusal, refuse_stdio,
+    serve_stdio,
 };
 use skillhost_process::ProcessSupervisor;
+use skillhost_tasks::{SqliteQueue, TaskQueue};
 use skillhost_terminal::{CliContext, CliError, CommandResult, exit};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -84,6 +87,7 @@ fn serve_home(
     args: &ServeArgs,
 ) -> CommandResult {
     let clients = settings.mcp.clone();
+    let tasks = client_tasks(&home, &settings);
     let models = Arc::new(open_models(session, &home, &settings));
     let loaders: Vec<Arc<dyn PluginLoader>> = vec![Arc::new(ProcessSupervisor::default())];
     let options = BootOptions { models, loaders, ..boot_options(session, home, settings) };
@@ -99,6 +103,7 @@ fn serve_home(
         let served = match KernelBackend::new(kernel.agents().clone(), &clients) {
             Ok(backend) => {
                 kernel.start_services().await;
+                let backend = backend.with_tasks(tasks);
                 serve(session, Arc::new(backend), args, stop).await
             }
             Err(error) => Err(CliError::usage(error.to_string())
@@ -107,6 +112,15 @@ fn serve_home(
         kernel.shutdown().await;
         served
     }))?
+}
+
+/// Returns the tasks of clients in the queue of a home, which the running kernel executes.
+fn client_tasks(home: &Home, settings: &Settings) -> ClientTasks {
+    let queue = SqliteQueue::in_directory(&home.data_dir("kernel"));
+    let home = home.clone();
+    // A supervised kernel that restarts will continue.
+    let is_served = move || KernelLock::holder(&home).is_some() || SupervisorLock::is_held(&home);
+    ClientTasks::new(TaskQueue::new(Arc::new(queue)), settings.mcp.consent, Arc::new(is_served))
 }
 
 /// Serves the skills in the skill directories of clients.

@@ -12,6 +12,8 @@ pub struct McpSettings {
     pub catalog: McpCatalog,
     /// Permission to review proposals through the client's user.
     pub review: McpReviewMode,
+    /// Permission to approve the calls of background tasks through the client's user.
+    pub consent: McpReviewMode,
 }
 
 /// The skills that clients of the MCP server see.
@@ -46,14 +48,14 @@ pub struct McpCatalogGlobs {
     pub exclude: Vec<String>,
 }
 
-/// The reviewer of proposals through the MCP server.
+/// A person who decides through the MCP server.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum McpReviewMode {
-    /// No review through the MCP server.
+    /// The operator alone.
     #[default]
     Off,
-    /// The user of the client, who receives a question. The reply is only as trustworthy as the
+    /// The user of the client as well, who receives a question. The reply is only as trustworthy as the
     /// client.
     Elicitation,
 }
@@ -110,10 +112,15 @@ mod tests {
     }
 
     #[test]
-    fn review_is_off_by_default() {
+    fn decisions_are_off_by_default() {
         assert_eq!(read("{}").unwrap().review, McpReviewMode::Off);
         assert_eq!(read("review: off").unwrap().review, McpReviewMode::Off);
         assert_eq!(read("review: elicitation").unwrap().review, McpReviewMode::Elicitation);
+        let consent = read("consent: elicitation").unwrap();
+        assert_eq!(
+            (consent.consent, consent.review),
+            (McpReviewMode::Elicitation, McpReviewMode::Off)
+        );
     }
 
     #[test]

@@ -15,16 +15,14 @@ use tokio::sync::watch;
 
 use super::published::PublishedSkillClient;
 use super::scope::{ScopeError, check_scope};
-use super::{Backend, BackendError, ChangeCounter, ClientSession, PromptArguments};
-
-/// The maximum length of a client name, in characters.
-const MAX_CLIENT_NAME: usize = 64;
+use super::{Backend, BackendError, ChangeCounter, ClientSession, ClientTasks, PromptArguments};
 
 /// A backend that serves exported tools and published skills of a kernel.
 pub struct KernelBackend {
     agents: AgentRuntime,
     catalog: CatalogScope,
     review: McpReviewMode,
+    tasks: Option<ClientTasks>,
     changes: watch::Receiver<ChangeCounter>,
 }
 
@@ -58,7 +56,13 @@ impl KernelBackend {
                 }
             }
         });
-        Ok(Self { agents, catalog, review, changes })
+        Ok(Self { agents, catalog, review, tasks: None, changes })
+    }
+
+    /// Lets clients submit background tasks.
+    #[must_use]
+    pub fn with_tasks(self, tasks: ClientTasks) -> Self {
+        Self { tasks: Some(tasks), ..self }
     }
 
     fn published_skills(&self, session: &ClientSession) -> PublishedSkillClient<'_> {
@@ -67,7 +71,7 @@ impl KernelBackend {
 
     fn context(&self, session: &ClientSession) -> CallContext {
         CallContext {
-            agent_id: agent_id(&session.client),
+            agent_id: session.agent_id(),
             session_id: session.id.clone(),
             catalog: self.catalog.clone(),
             origin: CallOrigin::Mcp,
@@ -88,12 +92,6 @@ fn is_change(event: &Event) -> bool {
     let skill_changes = ["added", "changed", "removed", "renamed"];
     event.topic == topic::RELOADED
         || event.topic.strip_prefix("skill.").is_some_and(|change| skill_changes.contains(&change))
-}
-
-/// Returns the agent id of a client: its reported name, sanitized for log lines and file names.
-fn agent_id(client: &str) -> String {
-    let fit = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '-' };
-    format!("mcp:{}", client.chars().take(MAX_CLIENT_NAME).map(fit).collect::<String>())
 }
 
 impl From<CallError> for BackendError {
@@ -219,6 +217,10 @@ impl Backend for KernelBackend {
         Ok(published.submit_decision(offer, approve, reason).await?)
     }
 
+    fn tasks(&self) -> Option<&ClientTasks> {
+        self.tasks.as_ref()
+    }
+
     fn changes(&self) -> watch::Receiver<ChangeCounter> {
         self.changes.clone()
     }
@@ -230,9 +232,12 @@ mod tests {
 
     #[test]
     fn agent_id_is_sanitized() {
+        let agent_id = |client: &str| {
+            ClientSession { id: String::new(), client: client.to_owned() }.agent_id()
+        };
         assert_eq!(agent_id("claude-code"), "mcp:claude-code");
         assert_eq!(agent_id("a b/../\u{1b}[0m"), "mcp:a-b-..---0m");
-        assert_eq!(agent_id(&"x".repeat(500)).len(), "mcp:".len() + MAX_CLIENT_NAME);
+        assert_eq!(agent_id(&"x".repeat(500)).len(), "mcp:".len() + 64);
     }
 
     #[test]

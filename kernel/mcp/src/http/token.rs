@@ -40,6 +40,12 @@ impl BearerToken {
         Ok(Self(Sha256::digest(text).into()))
     }
 
+    /// Returns the hash, which identifies the holders of the token.
+    pub(crate) fn hash(&self) -> &[u8; 32] {
+        let Self(hash) = self;
+        hash
+    }
+
     /// Compares with a given text in a time that depends on the length of that text alone.
     #[must_use]
     pub fn matches(&self, given: &str) -> bool {

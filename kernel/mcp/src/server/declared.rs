@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rmcp::model::{Tool, ToolAnnotations};
+use rmcp::model::{MetaObject, Tool, ToolAnnotations};
 use serde_json::{Map, Value};
-use skillhost_payload::{CallEffect, ToolSpec};
+use skillhost_payload::{CallEffect, TaskSupport, ToolSpec};
 
 use crate::backend::{Backend, BackendError, ChangeCounter, ClientSession};
 
@@ -14,7 +14,25 @@ use crate::backend::{Backend, BackendError, ChangeCounter, ClientSession};
 pub(super) struct KnownTools(Mutex<Option<(ChangeCounter, ToolsByName)>>);
 
 /// The exported tools by name.
-pub(super) type ToolsByName = Arc<BTreeMap<String, Tool>>;
+type ToolsByName = Arc<BTreeMap<String, Arc<KnownTool>>>;
+
+/// An exported tool.
+pub(super) struct KnownTool {
+    /// Its declaration to clients.
+    pub(super) tool: Tool,
+    /// Whether its calls become tasks.
+    pub(super) task: TaskSupport,
+}
+
+impl KnownTool {
+    /// Returns whether the tool declares an output schema.
+    pub(super) fn declares_output(&self) -> bool {
+        self.tool.output_schema.is_some()
+    }
+}
+
+/// The key in the `_meta` of a tool for its support of tasks.
+const TASK: &str = "skillhost/task";
 
 impl KnownTools {
     /// Returns the exported tools, from the cache until the backend changes.
@@ -30,7 +48,8 @@ impl KnownTools {
             return Ok(tools);
         }
         let specs = backend.tools(client).await?;
-        let tools = specs.iter().map(|spec| (spec.name.clone(), to_tool(spec)));
+        let known = |spec: &ToolSpec| Arc::new(KnownTool { tool: to_tool(spec), task: spec.task });
+        let tools = specs.iter().map(|spec| (spec.name.clone(), known(spec)));
         let tools: ToolsByName = Arc::new(tools.collect());
         let cache = &mut *cache.lock().unwrap_or_else(PoisonError::into_inner);
         *cache = Some((now, Arc::clone(&tools)));
@@ -41,7 +60,7 @@ impl KnownTools {
     pub(super) fn find(&self, name: &str) -> Option<Tool> {
         let Self(cache) = self;
         let cache = cache.lock().unwrap_or_else(PoisonError::into_inner);
-        cache.as_ref().and_then(|(_, tools)| tools.get(name).cloned())
+        cache.as_ref().and_then(|(_, tools)| tools.get(name).map(|known| known.tool.clone()))
     }
 }
 
@@ -67,6 +86,15 @@ pub(super) fn to_tool(spec: &ToolSpec) -> Tool {
     };
     let tool = Tool::new(spec.name.clone(), spec.description.clone(), object(&spec.input_schema))
         .with_annotations(annotations);
+    let tool = match spec.task {
+        TaskSupport::Never => tool,
+        // The protocol lets the server decide for each call, so a tool does not declare it.
+        support => {
+            let mut meta = MetaObject::new();
+            meta.insert(TASK.to_owned(), serde_json::json!(support));
+            tool.with_meta(meta)
+        }
+    };
     match declared_output_schema(spec) {
         Some(schema) => tool.with_raw_output_schema(Arc::new(schema.clone())),
         None => tool,

@@ -9,14 +9,14 @@ use skillhost_payload::PublishedSkills;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::declared::KnownTools;
+use super::declared::{KnownTool, KnownTools};
 use super::pending_questions::PendingQuestions;
 use super::protocol_error::to_protocol_error;
 use super::request_limiter::RequestLimiter;
 use super::skill_list_cache::SkillListCache;
 use super::skill_pages::SkillPages;
 use super::watched::WatchedResources;
-use crate::backend::{Backend, BackendError, ChangeCounter, ClientSession};
+use crate::backend::{Backend, BackendError, ChangeCounter, ClientPrincipal, ClientSession};
 use crate::limits::ClientLimits;
 
 /// A server that offers one backend to any number of clients; cheap to clone.
@@ -40,6 +40,8 @@ pub(super) struct ServerShared {
 pub(crate) struct ServerSession {
     pub(super) shared: Arc<ServerShared>,
     pub(super) id: String,
+    /// The owner of the tasks that the client submits.
+    pub(super) principal: ClientPrincipal,
     gate: RequestLimiter,
     pub(super) watched: Arc<WatchedResources>,
     /// Changes since the start of the session.
@@ -69,8 +71,8 @@ impl McpServer {
         &self.shared.limits
     }
 
-    /// Starts a client session.
-    pub(crate) fn session(&self) -> ServerSession {
+    /// Starts a session of a client that came through a connection of this principal.
+    pub(crate) fn session(&self, principal: ClientPrincipal) -> ServerSession {
         let limits = &self.shared.limits;
         let mut changes = self.shared.backend.changes();
         // A new client has seen no list yet, so earlier changes are no news to it.
@@ -78,6 +80,7 @@ impl McpServer {
         ServerSession {
             shared: Arc::clone(&self.shared),
             id: format!("mcp-{}", ulid::Ulid::generate().to_string().to_lowercase()),
+            principal,
             gate: RequestLimiter::new(limits.running, limits.waiting),
             watched: Arc::default(),
             changes,
@@ -165,15 +168,15 @@ impl ServerSession {
         (u64::try_from(milliseconds).unwrap_or(u64::MAX), CacheScope::Private)
     }
 
-    /// Returns `true` if a tool declares an output schema.
-    pub(super) async fn declares(
+    /// Returns an exported tool; `None` if clients have no such tool.
+    pub(super) async fn known_tool(
         &self,
         client: &ClientSession,
         name: &str,
-    ) -> Result<bool, BackendError> {
+    ) -> Result<Option<Arc<KnownTool>>, BackendError> {
         // Read before the tools: a change during the listing then invalidates it next time.
         let now = *self.changes.borrow();
         let tools = self.shared.known_tools.load(self.backend(), client, now).await?;
-        Ok(tools.get(name).is_some_and(|tool| tool.output_schema.is_some()))
+        Ok(tools.get(name).cloned())
     }
 }

@@ -15,7 +15,7 @@ use crate::limits::ClientLimits;
 use crate::stub::StubBackend;
 
 /// A client with its server.
-struct Client {
+pub(super) struct Client {
     backend: Arc<StubBackend>,
     read: Lines<BufReader<ReadHalf<DuplexStream>>>,
     write: WriteHalf<DuplexStream>,
@@ -25,7 +25,11 @@ struct Client {
 
 impl Client {
     fn new(skills: usize, limits: ClientLimits) -> Self {
-        let backend = Arc::new(StubBackend::new(skills));
+        Self::with_backend(StubBackend::new(skills), limits)
+    }
+
+    pub(super) fn with_backend(backend: StubBackend, limits: ClientLimits) -> Self {
+        let backend = Arc::new(backend);
         let server = McpServer::new(Arc::clone(&backend) as _, limits, "0");
         let (ours, theirs) = tokio::io::duplex(64 * 1024);
         let server = tokio::spawn(async move {
@@ -56,7 +60,7 @@ impl Client {
         serde_json::from_str(&line).unwrap()
     }
 
-    async fn request(&mut self, method: &str, params: &Value) -> Value {
+    pub(super) async fn request(&mut self, method: &str, params: &Value) -> Value {
         let id = self.next;
         self.next += 1;
         self.send(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })).await;

@@ -41,6 +41,7 @@ fn config_shows_source_of_values() {
     extensions.skill_registry.search_embeddings "off"                                                                 manifests/skill_registry/manifest.yaml
     extensions.skill_registry.skills            {}                                                                    default
     mcp.catalog                                 "all"                                                                 default
+    mcp.consent                                 "off"                                                                 default
     mcp.review                                  "off"                                                                 default
     models.default                              "script/demo"                                                         default
     processes.memory_limit_mib                  1024                                                                  default
@@ -155,6 +156,11 @@ fn config_defaults_without_settings() {
           "key": "mcp.catalog",
           "source": "default",
           "value": "all"
+        },
+        {
+          "key": "mcp.consent",
+          "source": "default",
+          "value": "off"
         },
         {
           "key": "mcp.review",

@@ -272,6 +272,8 @@ fn config_fits_terminal() {
       VALUE {}  SOURCE default
     mcp.catalog
       VALUE \"all\"  SOURCE default
+    mcp.consent
+      VALUE \"off\"  SOURCE default
     mcp.review
       VALUE \"off\"  SOURCE default
     models.default
@@ -327,6 +329,8 @@ fn config_fits_terminal() {
       VALUE {}  SOURCE default
     mcp.catalog
       VALUE \"all\"  SOURCE default
+    mcp.consent
+      VALUE \"off\"  SOURCE default
     mcp.review
       VALUE \"off\"  SOURCE default
     models.default
@@ -382,6 +386,8 @@ fn config_fits_terminal() {
       VALUE {}  SOURCE default
     mcp.catalog
       VALUE \"all\"  SOURCE default
+    mcp.consent
+      VALUE \"off\"  SOURCE default
     mcp.review
       VALUE \"off\"  SOURCE default
     models.default
@@ -422,6 +428,7 @@ fn config_fits_terminal() {
     extensions.skill_registry.search_embeddings  \"off\"                                manifests/skill_registry/manifest.yaml
     extensions.skill_registry.skills             {}                                   default
     mcp.catalog                                  \"all\"                                default
+    mcp.consent                                  \"off\"                                default
     mcp.review                                   \"off\"                                default
     models.default                               \"script/demo\"                        default
     processes.memory_limit_mib                   1024                                 default
@@ -451,6 +458,7 @@ fn config_fits_terminal() {
     extensions.skill_registry.search_embeddings  \"off\"                                                                  manifests/skill_registry/manifest.yaml
     extensions.skill_registry.skills             {}                                                                     default
     mcp.catalog                                  \"all\"                                                                  default
+    mcp.consent                                  \"off\"                                                                  default
     mcp.review                                   \"off\"                                                                  default
     models.default                               \"script/demo\"                                                          default
     processes.memory_limit_mib                   1024                                                                   default

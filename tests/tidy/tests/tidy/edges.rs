@@ -258,6 +258,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "skillhost-home",
             "skillhost-events",
             "skillhost-payload",
+            "skillhost-tasks",
         ],
     ),
     (
@@ -309,6 +310,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "skillhost-builder",
             "skillhost-operations",
             "skillhost-sandbox",
+            "skillhost-tasks",
             "skillhost-terminal",
             "skillhost-control",
             "skillhost-conversation",
