@@ -26,7 +26,6 @@ mod usage_total;
 mod workspace;
 mod workspace_arguments;
 
-pub use approval_view::format_details;
 pub use approved::check_approved;
 pub use arguments::{AskArgs, ChatArgs};
 pub use ask::cmd_ask;

@@ -1,10 +1,9 @@
 //! The prompts for a call that may have happened, and for the question of an agent.
 
 use skillhost_conversation::{PersonQuestion, PersonReply, UncertainCall, UncertainDecision};
-use skillhost_terminal::{BOLD, Output, display_safe};
+use skillhost_terminal::{BOLD, Output, display_safe, summarize_arguments};
 
 use crate::approval_prompt::prompt_line;
-use crate::approval_view::summarize_arguments;
 
 /// Prompts for a decision until there is a clear one. A closed terminal, as a dropped future, decides
 /// that the call is not made again.

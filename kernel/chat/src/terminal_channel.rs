@@ -13,10 +13,10 @@ use skillhost_conversation::{
 };
 use skillhost_terminal::{
     CliError, DIM, MarkdownLayout, MarkdownStream, Output, RED, ScreenSize, display_safe,
+    summarize_arguments,
 };
 use tokio::task::JoinHandle;
 
-use crate::approval_view::summarize_arguments;
 use crate::indicator::{TurnActivity, TurnProgress};
 use crate::screen::cut_line;
 use crate::{approval_prompt, question_prompt, secret};

@@ -12,6 +12,7 @@ mod markdown;
 mod output;
 mod sanitize;
 mod screen_size;
+mod untrusted_text;
 
 pub use arguments::{ColorArg, GlobalArgs};
 pub use context::{CliContext, KERNEL_PAUSE, KERNEL_WAIT, ask_kernel, parse_answer};
@@ -26,3 +27,4 @@ pub use output::{
 };
 pub use sanitize::sanitize;
 pub use screen_size::ScreenSize;
+pub use untrusted_text::{format_arguments, format_details, format_text, summarize_arguments};

@@ -164,13 +164,19 @@ impl Output {
         }
     }
 
+    /// Returns whether a terminal is there to answer a question.
+    #[must_use]
+    pub fn can_ask(self) -> bool {
+        !self.json && io::stdin().is_terminal() && io::stderr().is_terminal()
+    }
+
     /// Asks a question with the default no, and returns the answer; `None` if no terminal is there to
     /// answer it.
     ///
     /// # Errors
     /// Standard input cannot be read.
     pub fn ask_yes_no(self, question: &str) -> Result<Option<bool>, CliError> {
-        if self.json || !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+        if !self.can_ask() {
             return Ok(None);
         }
         self.print_progress(format!("{BOLD}{question}{BOLD:#} [y]es, [N]o"));

@@ -4,14 +4,13 @@ use std::io::{self, BufRead as _, IsTerminal as _};
 
 use serde::Serialize;
 use skillhost_builder::{ApprovalPlan, CargoExtensionBuilder};
-use skillhost_chat::format_details;
 use skillhost_files::files_digest;
 use skillhost_home::{
     ApprovalAction, ApprovalKind, ApprovalSurface, Approvals, Approver, Home, discover_manifests,
     find_in_sandbox, read_extension_files,
 };
 use skillhost_terminal::{
-    BOLD, CliContext, CliError, CommandResult, TableColumn, display_safe, exit,
+    BOLD, CliContext, CliError, CommandResult, TableColumn, display_safe, exit, format_details,
 };
 
 use super::event_text::format_time;

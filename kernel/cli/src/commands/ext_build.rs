@@ -7,14 +7,13 @@ use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 use skillhost_builder::TrialReport;
-use skillhost_chat::format_details;
 use skillhost_control::{BuildOutcome, BuildPreview, ControlRequest, RollbackOutcome};
 use skillhost_core::PluginLoader;
 use skillhost_home::{ApprovalSurface, Settings};
 use skillhost_kernel::{BootOptions, control, probe_extension as load};
 use skillhost_process::ProcessSupervisor;
 use skillhost_terminal::{
-    CliContext, CliError, CommandResult, Output, display_safe, exit, parse_answer,
+    CliContext, CliError, CommandResult, Output, display_safe, exit, format_details, parse_answer,
 };
 use tokio_util::sync::CancellationToken;
 
