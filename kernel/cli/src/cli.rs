@@ -17,7 +17,8 @@ use skill_commands::{ExportArgs, SkillCommand};
 use skillhost_builder::ExtensionTemplate;
 use skillhost_chat::{AskArgs, ChatArgs, WorkspaceArgs};
 use skillhost_operations::{
-    BackupArgs, InitArgs, LogsArgs, RestoreArgs, ServiceCommand, TrustArgs,
+    BackupArgs, InboxCommand, InitArgs, LogsArgs, RestoreArgs, ServiceCommand, TaskCommand,
+    TrustArgs,
 };
 use skillhost_terminal::GlobalArgs;
 
@@ -74,6 +75,12 @@ pub(crate) enum TopLevelCommand {
     /// List and show stored threads
     #[command(subcommand, alias = "threads")]
     Thread(ThreadCommand),
+    /// Submit, list, cancel and retry background tasks
+    #[command(subcommand)]
+    Task(TaskCommand),
+    /// List and decide the questions that wait for you
+    #[command(subcommand)]
+    Inbox(InboxCommand),
     /// Show events and retry failed deliveries
     #[command(subcommand, alias = "events")]
     Event(EventCommand),

@@ -30,8 +30,8 @@ use clap::error::ErrorKind;
 use skillhost_bundle::expand_log_filter;
 use skillhost_home::Home;
 use skillhost_operations::{
-    WaitingReviews, cmd_backup, cmd_init, cmd_logs, cmd_restore, cmd_service, cmd_status, cmd_stop,
-    cmd_trust,
+    WaitingReviews, cmd_backup, cmd_inbox, cmd_init, cmd_logs, cmd_restore, cmd_service,
+    cmd_status, cmd_stop, cmd_task, cmd_trust,
 };
 use skillhost_terminal::{
     CliContext, CliError, ColorArg, CommandResult, LogFileWriter, LogWriter, Output, exit,
@@ -147,6 +147,8 @@ fn dispatch(session: &CliContext, command: &TopLevelCommand) -> CommandResult {
             with_own_kernel(session, choice, work)
         }),
         TopLevelCommand::Thread(command) => threads::cmd_threads(session, command),
+        TopLevelCommand::Task(command) => cmd_task(session, command),
+        TopLevelCommand::Inbox(command) => cmd_inbox(session, command),
         TopLevelCommand::Event(command) => events::cmd_events(session, command),
         TopLevelCommand::Agent(command) => agent::cmd_agent(session, command),
         TopLevelCommand::Extension(command) => ext::cmd_ext(session, command),

@@ -44,6 +44,10 @@ const ARGUMENTS: &[(&[&str], &str, IdSource)] = &[
     (&["extension", "reload"], "id", extensions),
     (&["extension", "revoke"], "id", extensions),
     (&["extension", "rollback"], "id", extensions),
+    (&["inbox", "answer"], "id", questions),
+    (&["inbox", "approve"], "id", questions),
+    (&["inbox", "refuse"], "id", questions),
+    (&["inbox", "show"], "id", questions),
     (&["model", "check"], "names", models),
     (&["schedule", "run"], "id", schedules),
     (&["skill", "approve"], "id", skills),
@@ -68,6 +72,13 @@ const ARGUMENTS: &[(&[&str], &str, IdSource)] = &[
     (&["skill", "rules"], "rules", rules),
     (&["skill", "run"], "id", skills),
     (&["skill", "show"], "id", skills),
+    (&["task", "cancel"], "id", tasks),
+    (&["task", "list"], "root", tasks),
+    (&["task", "logs"], "id", tasks),
+    (&["task", "retry"], "id", tasks),
+    (&["task", "show"], "id", tasks),
+    (&["task", "submit"], "after", tasks),
+    (&["task", "submit"], "words", agents),
     (&["thread", "delete"], "ids", known_ids::threads),
     (&["thread", "show"], "id", known_ids::threads),
     (&["tool", "call"], "name", tools),
@@ -178,6 +189,14 @@ fn proposals(session: &CliContext, _: &str) -> Vec<KnownId> {
 
 fn rules(_: &CliContext, _: &str) -> Vec<KnownId> {
     to_known(skill_commands::rule_ids())
+}
+
+fn questions(session: &CliContext, _: &str) -> Vec<KnownId> {
+    to_known(skillhost_operations::question_ids(session))
+}
+
+fn tasks(session: &CliContext, _: &str) -> Vec<KnownId> {
+    to_known(skillhost_operations::task_ids(session))
 }
 
 fn to_known(ids: Vec<(String, String)>) -> Vec<KnownId> {

@@ -3,6 +3,7 @@
 use skillhost_conversation::ThreadStore;
 use skillhost_home::{Approvals, discover_manifests};
 use skillhost_manifest::Manifest;
+use skillhost_operations::TaskCommand;
 use skillhost_terminal::{CliContext, CliError, resolve_id};
 
 use crate::cli::{AgentCommand, ExtensionCommand, ScheduleCommand, ToolCommand, TopLevelCommand};
@@ -50,6 +51,10 @@ pub(crate) fn expand_ids(
         TopLevelCommand::Extension(ExtensionCommand::Approve(args)) => {
             (IdKind::Extension, &mut args.id)
         }
+        TopLevelCommand::Task(TaskCommand::Submit(args)) => match args.agent_mut() {
+            Some(id) => (IdKind::Agent, id),
+            None => return Ok(()),
+        },
         TopLevelCommand::Schedule(ScheduleCommand::Run { id }) => (IdKind::Schedule, id),
         _ => return Ok(()),
     };

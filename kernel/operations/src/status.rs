@@ -2,6 +2,7 @@
 
 mod waiting;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::Serialize;
@@ -17,6 +18,9 @@ use skillhost_terminal::{
 
 pub use waiting::WaitingReviews;
 use waiting::{ReviewSource, WaitingItems};
+
+use crate::duration::format_duration;
+use crate::task_store::{TaskStoreReport, count_tasks};
 
 /// The number of schedules that are printed.
 const MAX_SCHEDULES: usize = 3;
@@ -44,6 +48,8 @@ struct HomeStatus {
     uncontained: Vec<String>,
     /// The reasons why contained programs, or some of them, cannot run.
     containment: Vec<CallError>,
+    /// The number of tasks in each state that has any.
+    tasks: BTreeMap<&'static str, u64>,
     waiting: WaitingItems,
     log: PathBuf,
 }
@@ -98,6 +104,11 @@ fn collect(
     };
     let shadowing = settings.as_ref().map(|it| it.allow_shadowing.clone()).unwrap_or_default();
     let found = discover_manifests(home, session.installation(), &shadowing);
+    // The data of a home that is not trusted is not opened.
+    let tasks = match home.is_untrusted() {
+        true => Ok(TaskStoreReport::default()),
+        false => count_tasks(session, home),
+    };
     Ok(HomeStatus {
         state: match (&kernel, holder, supervisor) {
             (Some(_), ..) => KernelState::Running,
@@ -115,7 +126,8 @@ fn collect(
         settings_problem,
         uncontained: uncontained.unwrap_or_default(),
         containment,
-        waiting: WaitingItems::collect(session, home, &found, kernel.as_ref(), reviews),
+        waiting: WaitingItems::collect(session, home, &found, kernel.as_ref(), reviews, &tasks),
+        tasks: tasks.map(|report| report.tasks).unwrap_or_default(),
         log: home.log_file(),
         kernel,
     })
@@ -159,6 +171,11 @@ impl HomeStatus {
             let lines = lines.iter().map(|line| display_safe(line));
             let lines: Vec<_> = lines.map(|line| format!("{YELLOW}{line}{YELLOW:#}")).collect();
             print_field(output, "sandbox", &lines)?;
+        }
+        let tasks: Vec<_> =
+            self.tasks.iter().map(|(state, count)| format!("{count} {state}")).collect();
+        if !tasks.is_empty() {
+            print_field(output, "tasks", &[tasks.join(", ")])?;
         }
         let waiting = match self.waiting.lines() {
             lines if lines.is_empty() => vec!["nothing".to_owned()],
@@ -273,27 +290,4 @@ fn schedule_line(schedule: &ScheduleSummary) -> String {
 
 fn one_line(text: &str) -> String {
     display_safe(&text.replace('\n', " "))
-}
-
-/// Formats a duration in milliseconds with its two largest units.
-fn format_duration(ms: u64) -> String {
-    let seconds = ms / 1000;
-    let (days, hours, minutes) = (seconds / 86_400, seconds / 3_600 % 24, seconds / 60 % 60);
-    match (days, hours, minutes) {
-        (0, 0, 0) => format!("{seconds} s"),
-        (0, 0, _) => format!("{minutes} min {} s", seconds % 60),
-        (0, ..) => format!("{hours} h {minutes} min"),
-        _ => format!("{days} d {hours} h"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn durations_have_two_units() {
-        let durations = [0, 59_999, 61_000, 3_600_000, 90_061_000].map(format_duration);
-        assert_eq!(durations, ["0 s", "59 s", "1 min 1 s", "1 h 0 min", "1 d 1 h"]);
-    }
 }

@@ -7,6 +7,8 @@ use skillhost_control::{
     ControlRequest, ExtensionDiagnosis, LoadReport, LoadedExtension, ReloadOutcome,
 };
 use skillhost_home::LoadPhase;
+use skillhost_operations::find_task_store_problem;
+use skillhost_payload::CallError;
 use skillhost_sandbox::{MachineIsolation, SandboxLauncher};
 use skillhost_terminal::{
     BOLD, CliContext, CliError, CommandResult, GREEN, Output, RED, TableColumn, YELLOW,
@@ -112,7 +114,8 @@ fn provides(extension: &LoadedExtension) -> String {
 
 fn doctor(session: &CliContext) -> CommandResult {
     let diagnosis: ExtensionDiagnosis = request_from_kernel(session, ControlRequest::Diagnose)?;
-    let code = if diagnosis.healthy { exit::OK } else { exit::FINDINGS };
+    let tasks = find_task_store_problem(session)?;
+    let code = if diagnosis.healthy && tasks.is_none() { exit::OK } else { exit::FINDINGS };
     let output = session.output;
     let review = match review_policy(session, &diagnosis.report) {
         // The kernel names the settings that are not valid, and works with the last valid ones.
@@ -123,7 +126,7 @@ fn doctor(session: &CliContext) -> CommandResult {
     let isolation = SandboxLauncher::default().describe_machine();
     if output.json {
         let review = review.as_ref();
-        output.print_json(&ExtDoctorOutput { diagnosis: &diagnosis, review, isolation })?;
+        output.print_json(&ExtDoctorOutput { diagnosis: &diagnosis, review, isolation, tasks })?;
         return Ok(code);
     }
     let ExtensionDiagnosis { report, health, pending, delivery, containment, models, .. } =
@@ -143,6 +146,13 @@ fn doctor(session: &CliContext) -> CommandResult {
             display_safe(&error.message)
         ))?;
         hint(output, &error.hint)?;
+    }
+    if let Some(problem) = tasks {
+        output.print_line(format!(
+            "{RED}unhealthy{RED:#} {BOLD}tasks{BOLD:#}: not executed: {}",
+            display_safe(&problem.message)
+        ))?;
+        hint(output, &problem.hint)?;
     }
     for problem in &containment {
         output.print_line(format!(
@@ -219,6 +229,9 @@ struct ExtDoctorOutput<'d> {
     review: Option<&'d ReviewConfig>,
     /// The isolation that this machine offers.
     isolation: MachineIsolation,
+    /// The problem of the file with the tasks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tasks: Option<CallError>,
 }
 
 /// Returns the review policy for proposals from the settings, or `None` without a registry.

@@ -1,5 +1,7 @@
 //! The commands whose output is paged on a terminal: those that only list or print something.
 
+use skillhost_operations::{InboxCommand, TaskCommand};
+
 use crate::cli::{
     EventCommand, ExtensionCommand, ModelCommand, ScheduleCommand, ToolCommand, TopLevelCommand,
 };
@@ -13,6 +15,12 @@ pub(super) fn is_paged(command: &TopLevelCommand) -> bool {
         | TopLevelCommand::Schema(_)
         | TopLevelCommand::Status
         | TopLevelCommand::Thread(_)
+        | TopLevelCommand::Task(
+            TaskCommand::List(_)
+            | TaskCommand::Show { .. }
+            | TaskCommand::Logs { follow: false, .. },
+        )
+        | TopLevelCommand::Inbox(InboxCommand::List | InboxCommand::Show { .. })
         | TopLevelCommand::Event(EventCommand::DeadLetters)
         | TopLevelCommand::Model(ModelCommand::List)
         | TopLevelCommand::Schedule(ScheduleCommand::List)

@@ -7,6 +7,8 @@ use skillhost_home::{DiscoveryResult, Home};
 use skillhost_payload::OperatorCommand;
 use skillhost_terminal::{CliContext, CliError, display_safe};
 
+use crate::task_store::TaskStoreReport;
+
 /// The decisions about skills that a person has not made yet.
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
 pub struct WaitingReviews {
@@ -28,6 +30,8 @@ pub(super) struct WaitingItems {
     extensions: Vec<String>,
     #[serde(flatten)]
     reviews: WaitingReviews,
+    /// The number of questions of tasks and threads that wait for an answer.
+    inbox: usize,
     /// The number of deliveries that failed too often.
     dead_letters: usize,
     /// The parts that could not be determined.
@@ -42,6 +46,7 @@ impl WaitingItems {
         found: &DiscoveryResult,
         kernel: Option<&KernelStatus>,
         reviews: ReviewSource<'_>,
+        tasks: &Result<TaskStoreReport, CliError>,
     ) -> Self {
         let mut items = Self {
             questions: kernel.map(|kernel| kernel.questions.clone()).unwrap_or_default(),
@@ -55,6 +60,10 @@ impl WaitingItems {
         match reviews(home) {
             Ok(reviews) => items.reviews = reviews,
             Err(error) => items.problems.push(format!("skills: {}", error.message())),
+        }
+        match tasks {
+            Ok(report) => items.inbox = report.questions,
+            Err(error) => items.problems.push(format!("tasks: {}", error.message())),
         }
         let journal = Journal::in_directory(&home.data_dir("kernel"));
         match session.block_on(Box::pin(async { journal.dead_letters().await })) {
@@ -87,6 +96,10 @@ impl WaitingItems {
         for id in &self.reviews.skills {
             let approve = OperatorCommand::ApproveSkill { id, digest: None };
             lines.push(format!("approval of the skill `{}`: {approve}", display_safe(id)));
+        }
+        if self.inbox > 0 {
+            let plural = if self.inbox == 1 { "" } else { "s" };
+            lines.push(format!("{} question{plural}: skillhost inbox list", self.inbox));
         }
         let counted = [
             (self.reviews.proposals, "proposal", OperatorCommand::ReviewProposals { id: None }),

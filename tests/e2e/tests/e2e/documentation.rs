@@ -192,7 +192,7 @@ macro_rules! pages {
             present.sort();
             assert_eq!(listed, present);
             // The questions that new users have, and a tutorial for each kind of user.
-            assert_eq!((pages_of("howto").len(), pages_of("tutorials").len()), (17, 5));
+            assert_eq!((pages_of("howto").len(), pages_of("tutorials").len()), (18, 5));
         }
     };
 }
@@ -214,6 +214,7 @@ pages! {
     tutorial_of_other_agents_works: "tutorials/other-agents.md",
     tutorial_of_skill_authors_works: "tutorials/skill-author.md",
     agent_page_works: "howto/agent.md",
+    background_task_page_works: "howto/background-task.md",
     backup_page_works: "howto/backup.md",
     ci_page_works: "howto/ci.md",
     homes_page_works: "howto/homes.md",

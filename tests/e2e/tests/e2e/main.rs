@@ -91,6 +91,7 @@ mod skill_search;
 mod spellings;
 mod supervision;
 mod talking;
+mod tasks;
 mod terminal_width;
 mod tool;
 mod triads;

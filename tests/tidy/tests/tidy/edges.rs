@@ -273,12 +273,14 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &[
             "skillhost-backup",
             "skillhost-control",
+            "skillhost-conversation",
             "skillhost-events",
             "skillhost-files",
             "skillhost-home",
             // The schema that `init` writes.
             "skillhost-manifest",
             "skillhost-payload",
+            "skillhost-tasks",
             "skillhost-terminal",
         ],
     ),
