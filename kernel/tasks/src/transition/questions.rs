@@ -116,7 +116,8 @@ pub(super) fn withdraw(
         Some(thread) => rows.open_questions_of_thread(thread)?,
         None => Vec::new(),
     };
-    if let Some(id) = question {
+    // It may be a question of the thread.
+    if let Some(id) = question.filter(|id| open.iter().all(|found| found.id != **id)) {
         open.extend(rows.question(id)?.filter(|found| found.state == QuestionState::Open));
     }
     let count = open.len();

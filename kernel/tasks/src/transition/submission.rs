@@ -46,10 +46,7 @@ pub(super) fn submit(
         let task = newest_of_chain(rows, known)?;
         return Ok(submitted(task, false));
     }
-    if rows.task(&new.id)?.is_some() {
-        let message = format!("task `{}` exists", new.id);
-        return Err(QueueError::new(QueueErrorKind::Conflict, message, "submit it without an id"));
-    }
+    check_new_id(rows, &new.id)?;
     let mut task = Task {
         id: new.id.clone(),
         kind: new.kind,
@@ -120,6 +117,7 @@ pub(super) fn submit_again(
         return conflict(format!("task `{id}` was retried as `{}`", next.id), "retry that one");
     }
     // Read before the first write, as a refusal must come before it.
+    check_new_id(rows, &new_id)?;
     let input = rows.input(id)?;
     let mut task = Task {
         id: new_id.clone(),
@@ -183,6 +181,17 @@ fn insert(
 
 fn submitted(task: Task, created: bool) -> OperationOutcome {
     OperationOutcome::Submitted(Box::new(SubmitOutcome { task, created }))
+}
+
+/// Checks that no task has the id of a new one.
+fn check_new_id(rows: &mut dyn StoreTransaction, id: &TaskId) -> StoreResult<()> {
+    match rows.task(id)? {
+        None => Ok(()),
+        Some(_) => {
+            let message = format!("task `{id}` exists");
+            Err(QueueError::new(QueueErrorKind::Conflict, message, "generate another id"))
+        }
+    }
 }
 
 fn check(new: &NewTask, now_ms: u64) -> StoreResult<()> {
