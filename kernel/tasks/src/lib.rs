@@ -15,6 +15,8 @@ mod error;
 mod ids;
 mod memory;
 mod operation;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod question;
 mod queue;
 mod sqlite;
@@ -30,6 +32,8 @@ pub use operation::{
     ClaimFilter, ClaimedTask, HeartbeatStatus, LostWorkers, NewTask, NewWait, Operation,
     OperationOutcome, OperationResult, ReleaseReason, SubmitOutcome, SweepReport, WaitOutcome,
 };
+#[cfg(feature = "postgres")]
+pub use postgres::{PostgresAddress, PostgresQueue};
 pub use question::{
     Decider, Decision, DecisionOutcome, NewQuestion, Question, QuestionKind, QuestionState,
 };

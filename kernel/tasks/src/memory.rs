@@ -155,12 +155,16 @@ impl MemoryRows {
         found
     }
 
-    /// Returns whether an earlier task of the same lane has not ended.
+    /// Returns whether an earlier task of the same lane has not ended, or a later one runs: the ids
+    /// of several machines have no common order.
     fn is_blocked(&self, task: &Task) -> bool {
         let Some(lane) = &task.lane else { return false };
-        self.tasks
-            .range(..task.id.clone())
-            .any(|(_, other)| other.lane.as_ref() == Some(lane) && !other.state.is_terminal())
+        let is_open = |other: &Task| match other.id < task.id {
+            true => !other.state.is_terminal(),
+            false => other.state == TaskState::Running,
+        };
+        let mut others = self.tasks.values().filter(|other| other.id != task.id);
+        others.any(|other| other.lane.as_ref() == Some(lane) && is_open(other))
     }
 }
 
@@ -221,26 +225,7 @@ impl StoreTransaction for MemoryRows {
     }
 
     fn overdue(&mut self, limits: &OverdueLimits, limit: usize) -> StoreResult<Vec<Task>> {
-        let now = limits.now_ms;
-        let mut found = self.select(|task| {
-            let by_deadline = task.deadline_ms.is_some_and(|deadline| deadline <= now);
-            match task.state {
-                TaskState::Running => {
-                    let lease = task.lease_ms.unwrap_or(0);
-                    limits.all_running
-                        || lease <= now
-                        || lease > limits.latest_lease_ms
-                        || by_deadline
-                }
-                TaskState::Waiting => {
-                    by_deadline || task.waits.until_ms.is_some_and(|until| until <= now)
-                }
-                TaskState::Ready => {
-                    by_deadline || (task.is_backoff && task.due_ms > limits.latest_pause_ms)
-                }
-                _ => false,
-            }
-        });
+        let mut found = self.select(|task| limits.contains(task));
         found.truncate(limit);
         Ok(found)
     }

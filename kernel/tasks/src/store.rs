@@ -4,7 +4,7 @@ use crate::error::QueueError;
 use crate::ids::TaskId;
 use crate::operation::ClaimFilter;
 use crate::question::Question;
-use crate::task::Task;
+use crate::task::{Task, TaskState};
 
 /// The result of a store's function.
 pub(crate) type StoreResult<T> = Result<T, QueueError>;
@@ -127,6 +127,27 @@ pub(crate) struct OverdueLimits {
     pub(crate) latest_pause_ms: u64,
     /// Every running task counts.
     pub(crate) all_running: bool,
+}
+
+impl OverdueLimits {
+    /// Returns whether the time of a task is over.
+    pub(crate) fn contains(&self, task: &Task) -> bool {
+        let now = self.now_ms;
+        let by_deadline = task.deadline_ms.is_some_and(|deadline| deadline <= now);
+        match task.state {
+            TaskState::Running => {
+                let lease = task.lease_ms.unwrap_or(0);
+                self.all_running || lease <= now || lease > self.latest_lease_ms || by_deadline
+            }
+            TaskState::Waiting => {
+                by_deadline || task.waits.until_ms.is_some_and(|until| until <= now)
+            }
+            TaskState::Ready => {
+                by_deadline || (task.is_backoff && task.due_ms > self.latest_pause_ms)
+            }
+            _ => false,
+        }
+    }
 }
 
 /// An event for the outbox.

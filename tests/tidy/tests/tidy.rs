@@ -135,6 +135,7 @@ fn only_the_command_line_prints() {
         "kernel/process/tests",
         "kernel/sandbox/tests",
         "kernel/scripts/tests",
+        "kernel/tasks/tests",
         "xtask",
         "tools",
         "tests",
@@ -185,6 +186,7 @@ fn only_store_modules_speak_sql() {
         "extensions/skill_registry/ledger/src/sqlite",
         "kernel/events/src/store.rs",
         "kernel/events/src/store",
+        "kernel/tasks/src/postgres",
         "kernel/tasks/src/sqlite",
         // Copies databases of any owner as files, and knows no table.
         "kernel/backup/src/snapshot.rs",

@@ -49,15 +49,16 @@ pub(super) static WAITING_FOR: BuiltStatement = LazyLock::new(|| {
 pub(super) const NEXT_PRIORITY: &str = "SELECT priority FROM tasks INDEXED BY ready_tasks
     WHERE state = 'ready' AND priority < ?1 ORDER BY priority DESC LIMIT 1";
 
-/// The due tasks of a priority that no earlier task of their lane blocks.
+/// The due tasks of a priority that no earlier task of their lane blocks, and no running one.
 pub(super) static CLAIMABLE_TASKS: BuiltStatement = LazyLock::new(|| {
     format!(
         "SELECT {TASK_COLUMNS} FROM tasks AS task INDEXED BY ready_tasks
          WHERE state = 'ready' AND priority = ?1 AND due_ms <= ?2
              AND (task.lane IS NULL OR NOT EXISTS (
                  SELECT 1 FROM tasks AS earlier INDEXED BY open_tasks_by_lane
-                 WHERE earlier.lane = task.lane AND earlier.id < task.id
-                     AND earlier.ended_ms IS NULL
+                 WHERE earlier.lane = task.lane AND earlier.ended_ms IS NULL
+                     AND (earlier.id < task.id
+                         OR (earlier.state = 'running' AND earlier.id <> task.id))
              ))
          ORDER BY due_ms, id"
     )

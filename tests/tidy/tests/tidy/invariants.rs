@@ -309,6 +309,8 @@ fn runtimes_are_built_in_few_places() {
             "kernel/scripts/src/interpreter_query.rs",
             // Asks the operator's version manager for the program of a placeholder.
             "kernel/sandbox/src/program_files.rs",
+            // Drives connections of a database for callers on any runtime.
+            "kernel/tasks/src/postgres.rs",
         ],
     );
     assert_exact(

@@ -1,0 +1,14 @@
+//! Tests of the PostgreSQL store with a private server.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "figures, and reasons of skips")]
+
+#[path = "postgres/differential.rs"]
+mod differential;
+#[path = "postgres/fleet.rs"]
+mod fleet;
+#[path = "postgres/kills.rs"]
+mod kills;
+#[path = "postgres/schema.rs"]
+mod schema;
+#[path = "postgres/server.rs"]
+mod server;
