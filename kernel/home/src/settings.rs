@@ -15,6 +15,7 @@ use skillhost_policy::{SandboxSettings, deserialize_sandbox, sandbox_schema, ser
 
 use crate::home::Home;
 use crate::similar_names::suggest_similar;
+use tasks::TaskStoreSettings;
 
 mod build;
 mod configured;
@@ -26,6 +27,7 @@ mod models;
 mod processes;
 mod provenance;
 mod supervisor;
+mod tasks;
 mod workspaces;
 
 pub use build::BuildSettings;
@@ -80,6 +82,9 @@ pub struct Settings {
     pub sandbox: SandboxSettings,
     /// Restarts of a supervised kernel after a crash.
     pub supervisor: SupervisorSettings,
+    /// The store of background tasks and questions.
+    #[serde(skip_serializing_if = "TaskStoreSettings::is_default")]
+    pub tasks: TaskStoreSettings,
     /// Builds of extensions in `sandbox/extensions`.
     pub build: BuildSettings,
     /// Directories outside of the home that agents may work in.

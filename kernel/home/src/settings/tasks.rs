@@ -1,0 +1,111 @@
+//! The settings of background tasks.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The store of background tasks and questions.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default, try_from = "TaskStoreForm")]
+#[schemars(!try_from)]
+pub struct TaskStoreSettings {
+    /// `sqlite`, the default: a file of the home; `postgres`: a database that several machines
+    /// share, in a program with the feature `postgres`.
+    pub store: TaskStoreKind,
+    /// The secret with the address of the database, such as
+    /// `postgresql://user:password@host/database`. Required by `postgres`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub url_secret: Option<String>,
+    /// The schema of the queue in the database; default: `skillhost`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub schema: Option<String>,
+}
+
+/// The kind of the store of tasks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum TaskStoreKind {
+    /// A file of the home.
+    #[default]
+    Sqlite,
+    /// A database that several machines share.
+    Postgres,
+}
+
+/// The keys as written, before they are checked together.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct TaskStoreForm {
+    store: TaskStoreKind,
+    url_secret: Option<String>,
+    schema: Option<String>,
+}
+
+impl TryFrom<TaskStoreForm> for TaskStoreSettings {
+    type Error = String;
+
+    fn try_from(form: TaskStoreForm) -> Result<Self, String> {
+        let TaskStoreForm { store, url_secret, schema } = form;
+        match (store, &url_secret, &schema) {
+            (TaskStoreKind::Postgres, None, _) => {
+                Err("`tasks.store: postgres` requires `tasks.url_secret`".to_owned())
+            }
+            // The value would be printed by `config`; a secret's name has no such characters.
+            (_, Some(name), _) if name.is_empty() || name.contains([':', '/', '=', ' ', '@']) => {
+                Err("`tasks.url_secret` is the name of a secret, not an address".to_owned())
+            }
+            (TaskStoreKind::Sqlite, Some(_), _) => {
+                Err("`tasks.url_secret` requires `tasks.store: postgres`".to_owned())
+            }
+            (TaskStoreKind::Sqlite, _, Some(_)) => {
+                Err("`tasks.schema` requires `tasks.store: postgres`".to_owned())
+            }
+            _ => Ok(Self { store, url_secret, schema }),
+        }
+    }
+}
+
+impl TaskStoreSettings {
+    /// Returns the secret with the address of the shared database, and the schema of the queue in
+    /// it; `None` if tasks are kept in the home.
+    #[must_use]
+    pub fn shared_database(&self) -> Option<(&str, &str)> {
+        let secret = self.url_secret.as_deref()?;
+        Some((secret, self.schema.as_deref().unwrap_or("skillhost")))
+    }
+
+    /// Returns whether no key is set.
+    pub(super) fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::super::{Settings, SettingsError};
+
+    #[test]
+    fn database_is_named_by_a_secret() {
+        let parse = |text: &str| Settings::parse(Path::new("skillhost.yaml"), text);
+        let text = "tasks: {store: postgres, url_secret: WORK_DATABASE}";
+        let tasks = parse(text).unwrap().tasks;
+        assert_eq!(tasks.shared_database(), Some(("WORK_DATABASE", "skillhost")));
+        assert!(parse("tasks: {}").unwrap().tasks.is_default());
+        let errors = [
+            ("\ntasks: {store: postgres}", "`tasks.store: postgres` requires `tasks.url_secret`"),
+            ("\ntasks: {schema: work}", "`tasks.schema` requires `tasks.store: postgres`"),
+            ("\ntasks: {url_secret: A}", "`tasks.url_secret` requires `tasks.store: postgres`"),
+            ("\ntasks: {store: mysql}", "unknown variant `mysql`"),
+            ("\ntasks: {scheme: a}", "unknown field `scheme`"),
+        ];
+        for (text, expected) in errors {
+            let error = parse(text).unwrap_err();
+            assert!(error.to_string().contains(expected), "{error}");
+            assert!(matches!(error, SettingsError::Invalid { line: 2, .. }), "{error}");
+        }
+        let text = "tasks: {store: postgres, url_secret: 'postgresql://u:hunter2@h/d'}";
+        let error = parse(text).unwrap_err().to_string();
+        assert!(error.contains("not an address") && !error.contains("hunter2"), "{error}");
+    }
+}
