@@ -56,15 +56,12 @@ pub(crate) fn kind_name(kind: QuestionKind) -> &'static str {
 }
 
 /// Returns the name of a reason, as in JSON.
-fn reason_name(reason: FailureReason) -> &'static str {
-    match reason {
-        FailureReason::Error => "error",
-        FailureReason::Budget => "budget",
-        FailureReason::Deadline => "deadline",
-        FailureReason::Dependency => "dependency",
-        FailureReason::Lost => "lost",
-        FailureReason::Target => "target",
-    }
+fn reason_name(reason: FailureReason) -> String {
+    // By its serialization: a new reason has a name at once.
+    serde_json::to_value(reason)
+        .ok()
+        .and_then(|name| name.as_str().map(str::to_owned))
+        .unwrap_or_default()
 }
 
 /// Formats the spent amounts with their limits; amounts of 0 without a limit are left out.
