@@ -1,5 +1,6 @@
 //! The protocol: maps the requests of clients to the backend.
 
+mod call_inputs;
 mod call_result;
 mod completion;
 mod declared;

@@ -64,7 +64,10 @@ impl Backend for StubBackend {
                 "task": task,
             })
         };
-        let all = [spec, tool("may_wait", "may"), tool("must_wait", "must")];
+        let mut asks = tool("asks", "may");
+        asks["input_schema"]["properties"] =
+            json!({ "name": { "type": "string", "x-skillhost-ask": "Your name?" } });
+        let all = [spec, tool("may_wait", "may"), tool("must_wait", "must"), asks];
         Ok(all.into_iter().map(|spec| serde_json::from_value(spec).unwrap()).collect())
     }
 

@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader};
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -10,10 +11,14 @@ use serde_json::{Value, json};
 
 use super::result_row::{CheckVerdict, PeerRow};
 use super::setup::{InstalledTools, search_path};
-use crate::workspace::Result;
+use crate::process::{cargo_command, run_quietly};
+use crate::workspace::{Result, target};
 
 /// The timeout of one client.
 const PATIENCE: Duration = Duration::from_secs(300);
+
+/// The time in which a server has to listen.
+const START_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The scenarios of the conformance suite that a server without its test tools can pass.
 const SCENARIOS: [&str; 6] = [
@@ -23,6 +28,20 @@ const SCENARIOS: [&str; 6] = [
     "resources-list",
     "prompts-list",
     "dns-rebinding-protection",
+];
+
+/// The scenarios of the conformance suite for background tasks; `tasks-status-notifications` skips
+/// itself.
+const TASK_SCENARIOS: [&str; 9] = [
+    "tasks-lifecycle",
+    "tasks-capability-negotiation",
+    "tasks-wire-fields",
+    "tasks-request-state-removal",
+    "tasks-mrtr-input",
+    "tasks-mrtr-composition",
+    "tasks-request-headers",
+    "tasks-dispatch-and-envelope",
+    "tasks-required-task-error",
 ];
 
 /// The model for the clients, and the client of the Python SDK.
@@ -82,6 +101,7 @@ impl<'b> PeerChecks<'b> {
         self.inspector(served.as_ref().map(|(_, url)| url.as_str()));
         self.conformance(served.as_ref().map(|(_, url)| url.as_str()));
         drop(served);
+        self.task_conformance();
         self.python();
         self.claude();
         self.codex();
@@ -186,6 +206,44 @@ impl<'b> PeerChecks<'b> {
             })();
             self.row("conformance", scenario, result);
         }
+    }
+
+    /// Runs the scenarios of background tasks against the server with their fixture tools.
+    fn task_conformance(&mut self) {
+        let served = self.task_fixture();
+        for scenario in TASK_SCENARIOS {
+            let result = (|| {
+                let node = self.tools.command("node").map_err(|e| missing(&e))?;
+                let suite = self.tools.main_file("conformance-tasks", "dist/index.js");
+                let (_, url) = served.as_ref().map_err(Clone::clone)?;
+                let mut command = self.client(&node, "work");
+                command.arg(suite.map_err(|e| missing(&e))?);
+                command.args(["server", "--url", url, "--scenario", scenario]);
+                let (stdout, _) = finished(&mut command, self.dir)?;
+                let result = stdout.lines().find(|line| line.starts_with("Passed"));
+                Ok(result.unwrap_or_default().to_owned())
+            })();
+            self.row("conformance", scenario, result);
+        }
+    }
+
+    /// Starts the server with the fixture tools, after building it.
+    fn task_fixture(&self) -> std::result::Result<(PeerProcess, String), CheckError> {
+        let build = ["build", "-p", "skillhost-mcp", "--example", "task_fixture"];
+        run_quietly(&mut cargo_command(build)).map_err(|error| to_failure(&error))?;
+        let program = target().join("debug/examples/task_fixture");
+        // The port is free again when the listener is dropped.
+        let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
+        let mut command = self.client(&program, "work");
+        let running = PeerProcess(command.arg(address.to_string()).spawn()?);
+        let started = Instant::now();
+        while let Err(error) = TcpStream::connect(address) {
+            if started.elapsed() > START_TIMEOUT {
+                return Err(to_failure(&error));
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        Ok((running, format!("http://{address}/mcp")))
     }
 
     fn python(&mut self) {

@@ -10,9 +10,11 @@ use crate::process::{cargo_command, display_command};
 const NODE: &str = "node@22";
 
 /// The npm packages; the major versions that the checks were written for.
-const PACKAGES: [&str; 4] = [
+const PACKAGES: [&str; 5] = [
     "@modelcontextprotocol/inspector@^2.12.0",
     "@modelcontextprotocol/conformance@^0.1.16",
+    // The first version with scenarios for background tasks.
+    "conformance-tasks@npm:@modelcontextprotocol/conformance@0.2.0-alpha.12",
     "@anthropic-ai/claude-code@^2.1.330",
     "@openai/codex@^0.169.0",
 ];
@@ -49,6 +51,13 @@ impl InstalledTools {
         self.npm.clone()?;
         let path = self.bin.join(name);
         if path.exists() { Ok(path) } else { Err(format!("{name} was not installed")) }
+    }
+
+    /// Returns the path of the main file of a package whose command has the name of another one.
+    pub(super) fn main_file(&self, package: &str, file: &str) -> Result<PathBuf, String> {
+        self.npm.clone()?;
+        let path = self.bin.with_file_name(package).join(file);
+        if path.exists() { Ok(path) } else { Err(format!("{package} was not installed")) }
     }
 }
 

@@ -129,7 +129,8 @@ fn consent_form(question: &Question) -> (String, Map<String, Value>) {
 /// Returns the decisions that are offered for a call: no approval of what is not shown completely.
 fn offered_decisions(question: &Question) -> Vec<String> {
     let is_complete = subject_text(question).len() <= MAX_MESSAGE;
-    let offered = |choice: &&String| is_complete || *choice != "approve";
+    // Changed arguments and approvals of later calls are the operator's.
+    let offered = |choice: &&String| *choice == "refuse" || is_complete && *choice == "approve";
     question.options.iter().filter(offered).cloned().collect()
 }
 

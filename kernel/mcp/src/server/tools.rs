@@ -5,6 +5,7 @@ use rmcp::model::{
     ProgressNotificationParam, ProgressToken,
 };
 
+use super::call_inputs::{CallArguments, complete_arguments};
 use super::call_result::{to_call_result, to_error_result};
 use super::declared::{KnownTool, to_tool};
 use super::pagination::paginate;
@@ -52,7 +53,15 @@ pub(super) async fn call_tool(
         let output = review::handle_answer(session, &client, hash, handle, answers).await?;
         return Ok(to_call_result(output, declared).into());
     }
-    match tasks::call_mode(session, context, known.map(|known| known.task).unwrap_or_default())? {
+    let mode =
+        tasks::call_mode(session, context, known.map(|known| known.task).unwrap_or_default())?;
+    let responses = request.input_responses.as_ref();
+    // Before a task is made: its handle would not be known to the client yet.
+    let arguments = match complete_arguments(context, known, arguments, responses)? {
+        CallArguments::Known(arguments) => arguments,
+        CallArguments::Missing(request) => return Ok((*request).into()),
+    };
+    match mode {
         Ok(CallMode::Plain) => {}
         Ok(CallMode::Task(tasks)) => {
             let (name, arguments) = (&request.name, &arguments);

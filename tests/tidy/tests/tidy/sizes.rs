@@ -17,7 +17,7 @@ const LARGER_CRATES: &[(&str, usize, &str)] = &[
     ("kernel/agents", 7_000, "its tools, its runs and the programs of skills call each other"),
     ("kernel/core", 5_410, "the table of tools and the programs in it follow one state"),
     ("kernel/home", 6_100, "its settings, approvals and manifests are checked as one state"),
-    ("kernel/mcp", 5_650, "requests, transports and tasks of one protocol share its sessions"),
+    ("kernel/mcp", 5_750, "requests, transports and tasks of one protocol share its sessions"),
     ("extensions/skill_registry/commands", 11_900, "one command line for all parts of a skill"),
     (
         "kernel/tasks",

@@ -80,7 +80,7 @@ fn own_form_defines_the_choice() {
 
 #[test]
 fn consent_shows_the_complete_subject() {
-    let options = ["approve", "refuse"];
+    let options = ["approve", "refuse", "edit", "session"];
     let subject = json!({ "tool": "write", "text": "a\u{200b}b" });
     let asked = question(QuestionKind::Consent, &subject, &options);
     let message = shown(&asked)["params"]["message"].as_str().unwrap().to_owned();
@@ -88,6 +88,9 @@ fn consent_shows_the_complete_subject() {
     let approved = accepted(&asked, &json!({ "decision": "approve", "reason": " Fine. " }));
     let expected = UserAnswer::Choice("approve".to_owned(), Some("Fine.".to_owned()));
     assert_eq!(approved, Ok(expected));
+    for other in ["edit", "session"] {
+        assert!(accepted(&asked, &json!({ "decision": other })).is_err(), "{other}");
+    }
     let large = json!({ "text": "x".repeat(MAX_MESSAGE) });
     let large = question(QuestionKind::Consent, &large, &options);
     let form = shown(&large);

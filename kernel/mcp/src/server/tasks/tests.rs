@@ -349,6 +349,34 @@ async fn key_returns_the_same_task() {
     assert_eq!(large["error"]["code"], -32602, "{large}");
 }
 
+#[tokio::test]
+async fn missing_argument_is_asked_before_the_task() {
+    let mut bench = TaskBench::new();
+    let call = json!({ "name": "asks", "arguments": { "n": 1 } });
+    let asked = bench.polling("tools/call", call.clone()).await["result"].take();
+    assert_eq!(asked["resultType"], "input_required", "{asked}");
+    let form = &asked["inputRequests"]["arguments"]["params"];
+    assert_eq!(form["message"], "Your name?");
+    assert_eq!(form["requestedSchema"]["properties"], json!({ "name": { "type": "string" } }));
+    assert!(bench.queue.counts().await.unwrap().is_empty());
+    let mut answered = call.clone();
+    let content = json!({ "name": "Ada", "n": 2 });
+    answered["inputResponses"] = json!({ "arguments": { "action": "accept", "content": content } });
+    let made = bench.polling("tools/call", answered).await["result"].take();
+    assert_eq!(made["resultType"], "task", "{made}");
+    let task = bench.claim().await.task;
+    let input = bench.queue.input(&task).await.unwrap().unwrap();
+    assert_eq!(input, "{\"n\":1,\"name\":\"Ada\"}");
+    // Without an answer or a form, the tool decides about its arguments.
+    let mut declined = call.clone();
+    declined["inputResponses"] = json!({ "arguments": { "action": "decline" } });
+    let made = bench.polling("tools/call", declined).await;
+    assert_eq!(made["result"]["resultType"], "task", "{made}");
+    let capabilities = json!({ "extensions": { EXTENSION: {} } });
+    let made = bench.request("tools/call", call, capabilities).await;
+    assert_eq!(made["result"]["resultType"], "task", "{made}");
+}
+
 fn hash_handle(text: &str) -> String {
     use sha2::Digest as _;
     sha2::Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
