@@ -42,6 +42,7 @@ mod run_state;
 pub(crate) mod session;
 mod session_skills;
 mod skills;
+mod tool_effect;
 mod tool_spec;
 mod workspace_access;
 

@@ -35,6 +35,8 @@ pub mod topic {
     /// A delivery was moved to the dead letters: payload `{"delivery": …, "subscriber": …, "event":
     /// …, "topic": …, "attempts": …, "error": …}`.
     pub const EVENT_DEAD: &str = "event.dead";
+    /// A task has ended: its key is the task's id, its payload the task without its input.
+    pub const TASK_ENDED: &str = "task.ended";
     /// A service ended with an error: payload `{"id": …, "reason": …}`.
     pub const SERVICE_FAILED: &str = "kernel.service_failed";
     /// An extension was built and installed: payload `{"id": …, "sha256": …, "tools": […]}`.

@@ -3,6 +3,9 @@
 /// The owner of the kernel's own tools.
 pub const KERNEL_OWNER: &str = "kernel";
 
+/// The owner of the kernel's tools for background tasks.
+const TASKS_OWNER: &str = "tasks";
+
 /// The name in `uses_tools` for all extensions in `sandbox/extensions`; reserved as an id.
 pub const ADDED: &str = "sandbox";
 
@@ -11,4 +14,4 @@ pub const ADDED: &str = "sandbox";
 pub const OPERATOR_SOURCE: &str = "operator";
 
 /// The reserved ids.
-pub const RESERVED_IDS: [&str; 3] = [KERNEL_OWNER, ADDED, OPERATOR_SOURCE];
+pub const RESERVED_IDS: [&str; 4] = [KERNEL_OWNER, TASKS_OWNER, ADDED, OPERATOR_SOURCE];

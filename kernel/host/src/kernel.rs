@@ -12,14 +12,17 @@ use skillhost_control::{
 use skillhost_core::{
     ExtensionHost, ExtensionHostOptions, HostServices, KernelError, StateObserver,
 };
+use skillhost_engine::{EngineOptions, TaskEngine};
 use skillhost_events::EventBus;
 use skillhost_home::{Home, SecretStore};
 use skillhost_payload::{AgentAnswer, AgentTask, CallError, ToolCall, ToolOutput};
 use skillhost_programs::add_program_tools;
 use skillhost_scripts::add_script_tool;
+use skillhost_tasks::{SqliteQueue, TaskQueue};
 use tokio_util::sync::CancellationToken;
 
 use crate::agent_updates::reload_agent;
+use crate::bus::BuiltinHandler;
 use crate::config_watch::{ConfigWatch, POLL_INTERVAL};
 use crate::conversations::MessageChannels;
 use crate::kernel_start::KernelStart;
@@ -27,6 +30,7 @@ use crate::options::BootOptions;
 use crate::restart::RestartCoordinator;
 use crate::scheduler::ScheduleService;
 use crate::serving::EventDelivery;
+use crate::task_ends::TaskEndHandler;
 use crate::user_message::{UserMessageHandler, UserMessages};
 
 /// A running kernel.
@@ -40,6 +44,7 @@ pub struct Kernel {
 struct KernelShared {
     agents: AgentRuntime,
     delivery: Arc<EventDelivery>,
+    tasks: Arc<TaskEngine>,
     schedules: ScheduleService,
     restarts: Arc<RestartCoordinator>,
     conversations: Arc<MessageChannels>,
@@ -69,19 +74,38 @@ impl Kernel {
             loaders: options.loaders,
             secrets,
         }));
-        let agents = AgentRuntime::new(Arc::clone(&host), options.models, options.builder, gate);
-        let mut tools = kernel_tool_table(&agents);
-        add_command_tool(&mut tools, host.home());
-        add_script_tool(&mut tools, &host);
-        host.set_builtin_tools(tools);
-        add_program_tools(&agents);
+        let agents = AgentRuntime::new(
+            Arc::clone(&host),
+            options.models,
+            options.builder,
+            Arc::clone(&gate),
+        );
         let conversations = Arc::new(MessageChannels::default());
         let handler = UserMessageHandler::new(
             agents.clone(),
             Arc::clone(&conversations),
             Arc::clone(&restarts),
         );
-        let delivery = Arc::new(EventDelivery::new(agents.clone(), vec![Arc::new(handler)]));
+        let task_ends = Arc::new(TaskEndHandler::default());
+        let builtin: Vec<Arc<dyn BuiltinHandler>> =
+            vec![Arc::new(handler), Arc::clone(&task_ends) as Arc<dyn BuiltinHandler>];
+        let delivery = Arc::new(EventDelivery::new(agents.clone(), builtin));
+        let serving = Arc::downgrade(&delivery);
+        let tasks = Arc::new(TaskEngine::new(EngineOptions {
+            agents: agents.clone(),
+            queue: TaskQueue::new(Arc::new(SqliteQueue::in_directory(
+                &host.home().data_dir("kernel"),
+            ))),
+            gate,
+            can_claim: Box::new(move || serving.upgrade().is_some_and(|it| it.is_prepared())),
+        }));
+        let mut tools = kernel_tool_table(&agents);
+        add_command_tool(&mut tools, host.home());
+        add_script_tool(&mut tools, &host);
+        tasks.add_tools(&mut tools);
+        host.set_builtin_tools(tools);
+        add_program_tools(&agents);
+        task_ends.set_notices(tasks.end_notices());
         let schedules = ScheduleService::new(agents.clone());
         let messages =
             UserMessages::new(agents.clone(), Arc::clone(&delivery), Arc::clone(&conversations));
@@ -89,6 +113,7 @@ impl Kernel {
         let shared = Arc::new(KernelShared {
             agents,
             delivery,
+            tasks,
             schedules,
             restarts,
             conversations,
@@ -191,15 +216,25 @@ impl Kernel {
         Box::pin(async move { self.shared.stop_requested.cancelled().await })
     }
 
-    /// Starts the delivery of events, first of those that an earlier process left; a second call
-    /// has no effect. If the journal cannot be used, it is tried again until it can; until then
+    /// Starts the delivery of events, first of those that an earlier process left, and the task
+    /// engine; a second call has no effect. If the journal cannot be used, it is tried again until it can; until then
     /// [`Kernel::delivery_problem`] has the reason. Ends with [`Kernel::shutdown`].
     ///
     /// # Errors
     /// [`ErrorKind::Conflict`](skillhost_payload::ErrorKind) where another process delivers the events of this
     /// home.
     pub fn start_event_delivery(&self) -> BoxFuture<'_, Result<(), CallError>> {
-        Box::pin(async move { self.shared.delivery.start_delivery().await })
+        Box::pin(async move {
+            self.shared.delivery.start_delivery().await?;
+            self.shared.tasks.start();
+            Ok(())
+        })
+    }
+
+    /// Returns the task engine.
+    #[must_use]
+    pub fn tasks(&self) -> &TaskEngine {
+        &self.shared.tasks
     }
 
     /// Returns the reason why delivery fails, or `None` while it works and in a process that does
@@ -285,6 +320,8 @@ impl Kernel {
             self.shared.stopping.cancel();
             let host = self.extensions();
             self.shared.schedules.scheduler().shutdown(host.limits().drain).await;
+            // Before the delivery, whose lock permits to claim.
+            self.shared.tasks.stop(host.limits().drain).await;
             self.shared.delivery.stop_delivery().await;
             host.shutdown().await;
         })

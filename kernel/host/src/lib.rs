@@ -24,6 +24,7 @@ mod retry;
 mod scheduler;
 mod serving;
 mod status;
+mod task_ends;
 mod user_message;
 
 pub use kernel::Kernel;

@@ -117,6 +117,11 @@ impl EventDelivery {
         serving.then(|| self.state().problem.clone()).flatten()
     }
 
+    /// Returns whether this process holds the lock for delivery.
+    pub(crate) fn is_prepared(&self) -> bool {
+        self.state().prepared
+    }
+
     /// Rejects a message whose delivery may never happen: until the journal has every subscriber,
     /// an event would be stored for none.
     pub(crate) fn check_ready(&self) -> Result<(), CallError> {

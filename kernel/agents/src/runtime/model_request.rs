@@ -130,8 +130,9 @@ impl AgentRun<'_> {
             tools: request.tools.len(),
             tokens: compaction::request_tokens(request),
         });
+        let estimate = self.estimate_request(request);
         if let Some(control) = &self.session.control {
-            control.start_request(self.estimate_request(request)).await?;
+            control.start_request(estimate).await?;
         }
         let budget = &self.session.budget;
         let mut active = Some(budget.start_request());
@@ -162,7 +163,7 @@ impl AgentRun<'_> {
             self.record_usage(number, reply);
         }
         if let Some(control) = &self.session.control {
-            control.finish_request();
+            control.finish_request(estimate);
         }
         let reply = reply?;
         Ok(reply)

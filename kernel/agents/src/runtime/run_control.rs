@@ -19,7 +19,7 @@ pub trait RunControl: Send + Sync {
 
     /// Notes the end of a model request: its usage, which the budget has by now, replaces the
     /// estimate.
-    fn finish_request(&self);
+    fn finish_request(&self, estimate: RequestEstimate);
 
     /// Checks that the task may begin a tool call now.
     ///

@@ -3,7 +3,12 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The store of background tasks and questions.
+/// The default number of tasks that run at once.
+const DEFAULT_WORKERS: u8 = 4;
+/// The maximum number: more would only wait for model providers and the disk.
+const MAX_WORKERS: u8 = 64;
+
+/// The store of background tasks and questions, and their execution.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, try_from = "TaskStoreForm")]
 #[schemars(!try_from)]
@@ -18,6 +23,10 @@ pub struct TaskStoreSettings {
     /// The schema of the queue in the database; default: `skillhost`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schema: Option<String>,
+    /// The number of tasks that run at once; default: 4. With 0 the kernel runs none.
+    #[schemars(range(max = 64))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workers: Option<u8>,
 }
 
 /// The kind of the store of tasks.
@@ -38,13 +47,14 @@ struct TaskStoreForm {
     store: TaskStoreKind,
     url_secret: Option<String>,
     schema: Option<String>,
+    workers: Option<u8>,
 }
 
 impl TryFrom<TaskStoreForm> for TaskStoreSettings {
     type Error = String;
 
     fn try_from(form: TaskStoreForm) -> Result<Self, String> {
-        let TaskStoreForm { store, url_secret, schema } = form;
+        let TaskStoreForm { store, url_secret, schema, workers } = form;
         match (store, &url_secret, &schema) {
             (TaskStoreKind::Postgres, None, _) => {
                 Err("`tasks.store: postgres` requires `tasks.url_secret`".to_owned())
@@ -59,7 +69,10 @@ impl TryFrom<TaskStoreForm> for TaskStoreSettings {
             (TaskStoreKind::Sqlite, _, Some(_)) => {
                 Err("`tasks.schema` requires `tasks.store: postgres`".to_owned())
             }
-            _ => Ok(Self { store, url_secret, schema }),
+            _ if workers.is_some_and(|workers| workers > MAX_WORKERS) => {
+                Err(format!("`tasks.workers` is at most {MAX_WORKERS}"))
+            }
+            _ => Ok(Self { store, url_secret, schema, workers }),
         }
     }
 }
@@ -71,6 +84,12 @@ impl TaskStoreSettings {
     pub fn shared_database(&self) -> Option<(&str, &str)> {
         let secret = self.url_secret.as_deref()?;
         Some((secret, self.schema.as_deref().unwrap_or("skillhost")))
+    }
+
+    /// Returns the number of tasks that run at once.
+    #[must_use]
+    pub fn worker_count(&self) -> usize {
+        usize::from(self.workers.unwrap_or(DEFAULT_WORKERS))
     }
 
     /// Returns whether no key is set.
@@ -97,6 +116,7 @@ mod tests {
             ("\ntasks: {schema: work}", "`tasks.schema` requires `tasks.store: postgres`"),
             ("\ntasks: {url_secret: A}", "`tasks.url_secret` requires `tasks.store: postgres`"),
             ("\ntasks: {store: mysql}", "unknown variant `mysql`"),
+            ("\ntasks: {workers: 65}", "`tasks.workers` is at most 64"),
             ("\ntasks: {scheme: a}", "unknown field `scheme`"),
         ];
         for (text, expected) in errors {

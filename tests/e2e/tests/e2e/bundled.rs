@@ -87,7 +87,8 @@ fn program_alone_runs_main_flow() {
     let report = lonely.on_home(&["ext", "list", "--json"]).success().json();
     let loaded = ["echo", "skill_registry", "core_tools", "web_search"];
     assert_eq!(ids(&report, "loaded"), loaded);
-    assert_eq!(ids(&report, "agents"), ["reviewer_agent", "builder_agent", "orchestrator_agent"]);
+    let agents = ["reviewer_agent", "builder_agent", "orchestrator_agent", "task_worker_agent"];
+    assert_eq!(ids(&report, "agents"), agents);
     assert_eq!(ids(&report, "rejected"), Vec::<String>::new());
     for extension in report["loaded"].as_array().unwrap() {
         assert_eq!(extension["bundled"], true, "{extension}");

@@ -239,7 +239,7 @@ fn settings_errors_have_position() {
     insta::assert_snapshot!(home.skillhost(["config"]), @"
     exit 2
     --- stderr
-    error: [HOME]/skillhost.yaml:2:1: unknown field `extension`, expected one of `allow_shadowing`, `events`, `extensions`, `lint`, `mcp`, `models`, `processes`, `sandbox`, `supervisor`, `build`, `workspaces`
+    error: [HOME]/skillhost.yaml:2:1: unknown field `extension`, expected one of `allow_shadowing`, `events`, `extensions`, `lint`, `mcp`, `models`, `processes`, `sandbox`, `supervisor`, `tasks`, `build`, `workspaces`
     hint: did you mean `extensions`?
     ");
     home.write("skillhost.yaml", "extensions: [1]\n");
@@ -328,6 +328,7 @@ fn schemas_match_documentation() {
         "processes",
         "sandbox",
         "supervisor",
+        "tasks",
         "workspaces",
     ];
     assert_eq!(keys, expected);

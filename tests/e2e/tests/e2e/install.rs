@@ -123,6 +123,8 @@ fn installation_is_complete() {
     share/skillhost/manifests/reviewer_agent/manifest.yaml
     share/skillhost/manifests/reviewer_agent/prompt.jinja2
     share/skillhost/manifests/skill_registry/manifest.yaml
+    share/skillhost/manifests/task_worker_agent/manifest.yaml
+    share/skillhost/manifests/task_worker_agent/prompt.jinja2
     share/skillhost/manifests/web_search/manifest.yaml
     share/skillhost/skills/code-review/SKILL.md
     share/skillhost/skills/code-review/references/rust.md
@@ -229,7 +231,8 @@ fn installed_copy_runs_main_flow() {
         rows.iter().map(|row| row["id"].as_str().unwrap_or_default().to_owned()).collect::<Vec<_>>()
     };
     assert_eq!(ids("loaded"), ["echo", "skill_registry", "core_tools", "web_search"]);
-    assert_eq!(ids("agents"), ["reviewer_agent", "builder_agent", "orchestrator_agent"]);
+    let agents = ["reviewer_agent", "builder_agent", "orchestrator_agent", "task_worker_agent"];
+    assert_eq!(ids("agents"), agents);
     assert_eq!(ids("rejected"), Vec::<String>::new());
     // Libraries take precedence over the extensions that the program contains.
     for loaded in report["loaded"].as_array().unwrap() {
@@ -330,6 +333,8 @@ fn init_keeps_existing_home() {
     manifests/reviewer_agent/manifest.yaml
     manifests/reviewer_agent/prompt.jinja2
     manifests/skill_registry/manifest.yaml
+    manifests/task_worker_agent/manifest.yaml
+    manifests/task_worker_agent/prompt.jinja2
     manifests/web_search/manifest.yaml
     sandbox/skills/code-review/SKILL.md
     sandbox/skills/code-review/references/rust.md

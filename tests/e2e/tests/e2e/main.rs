@@ -11,6 +11,7 @@ mod agents_flows;
 mod agents_scene;
 mod approvals;
 mod ask;
+mod background_tasks;
 mod backups;
 mod bad_home;
 mod bad_library;

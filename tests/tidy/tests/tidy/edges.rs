@@ -22,7 +22,7 @@ const LAYERS: &[&[&str]] = &[
         "bundled-web",
     ],
     &["skillhost-kernel", "skillhost-mcp", "skillhost-chat", "skill-commands", "skill-registry"],
-    &["skillhost-programs"],
+    &["skillhost-programs", "skillhost-engine"],
     &["skillhost-handlers"],
     &[
         "skillhost-agents",
@@ -146,6 +146,21 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "skillhost-workspaces",
         ],
     ),
+    (
+        "skillhost-engine",
+        &[
+            "skillhost-agents",
+            "skillhost-control",
+            "skillhost-conversation",
+            "skillhost-core",
+            "skillhost-events",
+            "skillhost-files",
+            "skillhost-home",
+            "skillhost-manifest",
+            "skillhost-payload",
+            "skillhost-tasks",
+        ],
+    ),
     ("skillhost-workspaces", &["skillhost-home", "skillhost-payload"]),
     (
         "skillhost-command",
@@ -190,6 +205,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     (
         "skillhost-kernel",
         &[
+            "skillhost-engine",
+            "skillhost-tasks",
             "skillhost-programs",
             "skillhost-command",
             "skillhost-scripts",

@@ -1,0 +1,26 @@
+//! The task engine: claims the tasks of a home, runs them, and relays their events.
+//!
+//! Every process of a home may submit tasks; only the one that delivers events claims them.
+//! [`TaskEngine`] is the handle. Its loop claims due tasks for free workers, renews leases, ends what
+//! is overdue, and relays the outbox into the event journal. The thread of an agent's task is stored
+//! as lines of the task, so that a later attempt continues behind them.
+//!
+//! While the store fails, the engine pauses and tries again; it never replaces the file.
+
+mod agent_task;
+mod call_question;
+mod end_notices;
+mod engine;
+mod engine_parts;
+mod outbox_relay;
+mod running_tasks;
+mod task_channel;
+mod task_lease;
+mod task_recorder;
+mod task_run;
+mod task_tools;
+mod tool_task;
+mod work_loop;
+
+pub use end_notices::EndNotices;
+pub use engine::{EngineOptions, TaskEngine, TaskEngineStatus};

@@ -1,0 +1,288 @@
+//! Tests of background tasks: submitted by an agent or through the file of the queue, worked on by
+//! the kernel, also after it was killed.
+
+use std::time::{Duration, Instant};
+
+use mock_model::{MockModel, Step, Wire};
+use rustix::process::{Pid, Signal, kill_process};
+use skillhost_tasks::{
+    Decider, Decision, FailureReason, NewTask, SqliteQueue, Task, TaskBudget, TaskId, TaskKind,
+    TaskOutcome, TaskQueue, TaskState,
+};
+use test_support::{Background, TestHome};
+
+use crate::agents_scene::{REVIEW, ask_agent, last_thread};
+use crate::fixtures::{agent_manifest, repository_root, shipped_manifest, skill_md, start_kernel};
+
+/// The time after which a test is stuck.
+const LIMIT: Duration = Duration::from_secs(30);
+const REVIEW_TASK: &str = "Review the kv extension for best practices";
+
+/// Creates a home with the shipped worker, an orchestrator that submits tasks, and a skill.
+fn tasks_home(mock: &MockModel) -> TestHome {
+    let orchestrator = "  instructions: You organize.\n  uses_tools: [tasks, echo]\n";
+    let prompt = repository_root().join("manifests/task_worker_agent/prompt.jinja2");
+    TestHome::new()
+        .manifest("skill_registry", &shipped_manifest("skill_registry"))
+        .manifest("core_tools", &shipped_manifest("core_tools"))
+        .manifest("echo", &shipped_manifest("echo"))
+        .manifest("task_worker_agent", &shipped_manifest("task_worker_agent"))
+        .file("manifests/task_worker_agent/prompt.jinja2", std::fs::read(prompt).unwrap())
+        .manifest("orchestrator_agent", &agent_manifest("orchestrator_agent", orchestrator))
+        .skill("code-review", &skill_md("Reviews code. Use when asked for a review.", REVIEW))
+        .settings(&mock.settings(Wire::Openai))
+        .trusted()
+}
+
+/// The queue in the file of a home.
+struct HomeQueue {
+    queue: TaskQueue,
+    runtime: tokio::runtime::Runtime,
+}
+
+impl HomeQueue {
+    fn open(home: &TestHome) -> Self {
+        let directory = home.path("sandbox/data/kernel");
+        std::fs::create_dir_all(&directory).unwrap();
+        let queue = TaskQueue::new(std::sync::Arc::new(SqliteQueue::in_directory(&directory)));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        Self { queue, runtime }
+    }
+
+    fn submit(&self, new: NewTask) -> Task {
+        self.runtime.block_on(self.queue.submit(new)).unwrap().task
+    }
+
+    fn find(&self, id: &TaskId) -> Task {
+        self.runtime.block_on(self.queue.find(id)).unwrap().unwrap()
+    }
+
+    /// Waits until a task satisfies a condition.
+    fn wait_for(&self, id: &TaskId, condition: impl Fn(&Task) -> bool) -> Task {
+        let start = Instant::now();
+        loop {
+            let task = self.find(id);
+            if condition(&task) {
+                return task;
+            }
+            assert!(start.elapsed() < LIMIT, "{task:#?}");
+            let store = self.queue.store();
+            self.runtime.block_on(store.wait_for_change(Duration::from_millis(200)));
+        }
+    }
+
+    fn wait_for_end(&self, id: &TaskId) -> Task {
+        self.wait_for(id, |task| task.state.is_terminal())
+    }
+
+    /// Returns the only task.
+    fn only_task(&self) -> Task {
+        let filter = skillhost_tasks::TaskFilter::default();
+        let tasks = self.runtime.block_on(self.queue.list(filter)).unwrap();
+        let [task] = tasks.as_slice() else { panic!("{tasks:#?}") };
+        task.clone()
+    }
+}
+
+fn agent_task(text: &str) -> NewTask {
+    NewTask::new(TaskKind::Agent, "task_worker_agent", text)
+}
+
+fn result_of(task: &Task) -> &str {
+    match &task.outcome {
+        Some(TaskOutcome::Completed { text, .. }) => text,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn failure_of(task: &Task) -> FailureReason {
+    match &task.outcome {
+        Some(TaskOutcome::Failed { reason, .. }) => *reason,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn kill(kernel: Background) {
+    let pid = Pid::from_raw(i32::try_from(kernel.id()).unwrap()).unwrap();
+    kill_process(pid, Signal::KILL).unwrap();
+    let _ = kernel.finish();
+}
+
+/// Waits until a thread has a notice, and returns the number of its notices.
+fn wait_for_notices(home: &TestHome, thread: &str) -> usize {
+    let path = home.path(format!("sandbox/data/kernel/threads/{thread}.jsonl"));
+    let start = Instant::now();
+    loop {
+        let text = std::fs::read_to_string(&path).unwrap();
+        let count = text.lines().filter(|line| line.contains(r#""entry":"notice""#)).count();
+        if count > 0 {
+            return count;
+        }
+        assert!(start.elapsed() < LIMIT, "{text}");
+        std::thread::yield_now();
+    }
+}
+
+fn count_ends(home: &TestHome) -> usize {
+    let events = home.skillhost(["event", "tail", "--topic", "task.ended", "--json"]).success();
+    events.stdout.lines().filter(|line| line.contains("task.ended")).count()
+}
+
+fn submit_call() -> Step {
+    let arguments = format!(r#"{{"agent":"task_worker_agent","task":"{REVIEW_TASK}","key":"kv"}}"#);
+    Step::calls("submit_task", &arguments)
+}
+
+/// Answers the orchestrator and the worker of the review.
+fn answer_review(mock: &MockModel, last: fn() -> Step) {
+    mock.answer_with(move |request| {
+        let messages = request.messages();
+        let asks = |text: &str| messages.iter().any(|message| message.text.contains(text));
+        let calls = messages.iter().filter(|message| message.role == "tool").count();
+        Some(match (asks("Get kv reviewed"), calls) {
+            (true, 0) => submit_call(),
+            (true, _) => Step::text("Submitted."),
+            (false, 0) => Step::calls("read_skill", r#"{"skill_id":"code-review"}"#),
+            (false, _) => last(),
+        })
+    });
+}
+
+#[test]
+fn submitted_review_is_announced() {
+    let mock = MockModel::new();
+    answer_review(&mock, || Step::text("kv opens the door twice."));
+    let home = tasks_home(&mock);
+    let kernel = start_kernel(&home);
+    let output = ask_agent(&home, "orchestrator_agent", "Get kv reviewed").success();
+    assert!(output.stdout.contains("Submitted."), "{output}");
+    let thread = last_thread(&home);
+    kernel.line_with("kernel task.ended");
+    assert_eq!(wait_for_notices(&home, &thread), 1);
+    let task = HomeQueue::open(&home).only_task();
+    assert_eq!(result_of(&task), "kv opens the door twice.");
+    let worker = mock.requests().into_iter().rfind(|request| !request.last_text().contains("kv\""));
+    assert!(worker.unwrap().system().contains("code-review"));
+    kernel.interrupt().success();
+    assert_eq!(count_ends(&home), 1);
+}
+
+#[test]
+fn killed_kernel_continues_the_review() {
+    let mock = MockModel::new();
+    answer_review(&mock, || Step::text("kv is fine.").held());
+    let home = tasks_home(&mock);
+    let kernel = start_kernel(&home);
+    ask_agent(&home, "orchestrator_agent", "Get kv reviewed").success();
+    let thread = last_thread(&home);
+    // Two requests of the orchestrator, and the second one of the worker.
+    let _ = mock.wait_for(4);
+    kill(kernel);
+    mock.release();
+    let kernel = start_kernel(&home);
+    mock.release();
+    kernel.line_with("kernel task.ended");
+    assert_eq!(wait_for_notices(&home, &thread), 1);
+    let task = HomeQueue::open(&home).only_task();
+    assert_eq!((result_of(&task), task.attempt, task.spent.turns), ("kv is fine.", 2, 3));
+    kernel.interrupt().success();
+    assert_eq!(count_ends(&home), 1);
+}
+
+#[test]
+fn task_submitted_before_start_runs() {
+    let mock = MockModel::with([Step::text("First."), Step::text("Second.")]);
+    let home = tasks_home(&mock);
+    let queue = HomeQueue::open(&home);
+    let first = queue.submit(agent_task("One"));
+    let kernel = start_kernel(&home);
+    let ended = queue.wait_for_end(&first.id);
+    assert_eq!((result_of(&ended), ended.spent.turns, ended.spent.tokens), ("First.", 1, 15));
+    let second = queue.submit(agent_task("Two"));
+    assert_eq!(result_of(&queue.wait_for_end(&second.id)), "Second.");
+    kernel.interrupt().success();
+}
+
+#[test]
+fn running_task_is_cancelled_soon() {
+    let mock = MockModel::with([Step::text("Never.").held()]);
+    let home = tasks_home(&mock);
+    let queue = HomeQueue::open(&home);
+    let task = queue.submit(agent_task("One"));
+    let kernel = start_kernel(&home);
+    let _ = mock.wait_for(1);
+    let start = Instant::now();
+    queue.runtime.block_on(queue.queue.cancel(task.id.clone(), "operator")).unwrap();
+    let ended = queue.wait_for_end(&task.id);
+    assert_eq!(ended.outcome, Some(TaskOutcome::Cancelled { by: "operator".into() }));
+    assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+    kernel.interrupt().success();
+}
+
+#[test]
+fn missing_agent_fails_its_task() {
+    let mock = MockModel::new();
+    let home = tasks_home(&mock);
+    let queue = HomeQueue::open(&home);
+    let task = queue.submit(NewTask::new(TaskKind::Agent, "gone_agent", "One"));
+    let after = NewTask { after: vec![task.id.clone()], ..agent_task("Two") };
+    let after = queue.submit(after);
+    let kernel = start_kernel(&home);
+    let ended = queue.wait_for_end(&task.id);
+    assert_eq!(failure_of(&ended), FailureReason::Target);
+    assert_eq!(failure_of(&queue.wait_for_end(&after.id)), FailureReason::Dependency);
+    kernel.interrupt().success();
+}
+
+#[test]
+fn damaged_queue_leaves_kernel_running() {
+    let mock = MockModel::with([Step::text("Hi.")]);
+    let home = tasks_home(&mock);
+    let damaged = vec![7; 8192];
+    home.write("sandbox/data/kernel/work.db", &damaged);
+    let kernel = start_kernel(&home);
+    ask_agent(&home, "orchestrator_agent", "Hi").success();
+    kernel.interrupt().success();
+    assert_eq!(std::fs::read(home.path("sandbox/data/kernel/work.db")).unwrap(), damaged);
+}
+
+#[test]
+fn spent_budget_fails_the_task() {
+    let mock = MockModel::with([Step::calls("list_agents", "{}"), Step::text("Never.")]);
+    let home = tasks_home(&mock);
+    let queue = HomeQueue::open(&home);
+    let budget = TaskBudget { turns: Some(1), ..TaskBudget::default() };
+    let task = queue.submit(NewTask { budget, ..agent_task("One") });
+    let kernel = start_kernel(&home);
+    let ended = queue.wait_for_end(&task.id);
+    assert_eq!((failure_of(&ended), ended.spent.turns), (FailureReason::Budget, 1));
+    kernel.interrupt().success();
+}
+
+#[test]
+fn approval_of_a_task_waits_parked() {
+    let write = r#"{"path": "notes.txt", "content": "kept"}"#;
+    let mock = MockModel::with([Step::calls("write_file", write), Step::text("Written.")]);
+    let home = tasks_home(&mock);
+    let queue = HomeQueue::open(&home);
+    let task = queue.submit(agent_task("Write it"));
+    let kernel = start_kernel(&home);
+    let waiting = queue.wait_for(&task.id, |task| task.state == TaskState::Waiting);
+    assert_eq!((waiting.waits.questions.len(), waiting.worker), (1, None));
+    let question = queue.runtime.block_on(queue.queue.open_questions(10)).unwrap().remove(0);
+    assert!(!home.path("sandbox/notes.txt").exists() && question.subject.contains("notes.txt"));
+    // The question survives the kernel.
+    kill(kernel);
+    let kernel = start_kernel(&home);
+    let decision = Decision {
+        question: question.id,
+        digest: question.digest,
+        choice: "approve".into(),
+        reason: None,
+        decider: Decider { name: "operator".into(), surface: "test".into() },
+    };
+    queue.runtime.block_on(queue.queue.decide(decision)).unwrap();
+    assert_eq!(result_of(&queue.wait_for_end(&task.id)), "Written.");
+    assert_eq!(std::fs::read_to_string(home.path("sandbox/notes.txt")).unwrap(), "kept");
+    kernel.interrupt().success();
+}
