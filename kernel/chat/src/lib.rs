@@ -9,6 +9,7 @@ mod approved;
 mod arguments;
 mod ask;
 mod chat;
+mod closure_text;
 mod connection;
 mod edit_arguments;
 mod indicator;

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use serde_json::value::RawValue;
 use skillhost_control::{
-    AgentDetails, ClientMessage, ControlRequest, DEFAULT_AGENT, LoadReport, MessageConnection,
-    ServerMessage, SupervisorLock, UserMessage, is_gone,
+    AgentDetails, ClientMessage, ControlRequest, DEFAULT_AGENT, DecisionSurface, LoadReport,
+    MessageConnection, ServerMessage, SupervisorLock, UserMessage, is_gone,
 };
 use skillhost_conversation::{Channel, RunOutcome, ThreadStore};
 use skillhost_home::Home;
@@ -327,11 +327,13 @@ impl MessageExchange<'_> {
                             self.request = ControlRequest::Talk(message);
                         }
                         ServerMessage::RunEvent(event) => self.person.on_event(&event),
-                        ServerMessage::ApprovalRequested { id, request } => {
+                        ServerMessage::ApprovalRequested { id, request, question } => {
                             let person = Arc::clone(self.person);
+                            let digest = question.map(|question| question.digest);
+                            let surface = Some(DecisionSurface::Terminal);
                             let asking = async move {
                                 let decision = Channel::request_approval(&*person, &request).await;
-                                ClientMessage::Answer { id, decision }
+                                ClientMessage::Answer { id, decision, digest, surface }
                             };
                             open.insert(id, questions.spawn(asking));
                         }
@@ -341,27 +343,37 @@ impl MessageExchange<'_> {
                                 async move { ClientMessage::from_secret_reply(id, person.request_secret(&request).await) };
                             open.insert(id, questions.spawn(asking));
                         }
-                        ServerMessage::UncertainCall { id, request } => {
+                        ServerMessage::UncertainCall { id, request, question } => {
                             let person = Arc::clone(self.person);
+                            let digest = question.map(|question| question.digest);
+                            let surface = Some(DecisionSurface::Terminal);
                             let asking = async move {
                                 let decision = person.resolve_uncertain_call(&request).await;
-                                ClientMessage::UncertainDecided { id, decision }
+                                ClientMessage::UncertainDecided { id, decision, digest, surface }
                             };
                             open.insert(id, questions.spawn(asking));
                         }
-                        ServerMessage::PersonQuestion { id, request } => {
+                        ServerMessage::PersonQuestion { id, request, question } => {
                             let person = Arc::clone(self.person);
+                            let digest = question.map(|question| question.digest);
+                            let surface = Some(DecisionSurface::Terminal);
                             let asking = async move {
                                 let reply = person.ask_person(&request).await;
-                                ClientMessage::PersonReplied { id, reply }
+                                ClientMessage::PersonReplied { id, reply, digest, surface }
                             };
                             open.insert(id, questions.spawn(asking));
                         }
-                        ServerMessage::QuestionWithdrawn { id } => {
-                            if let Some(asking) = open.remove(&id) {
+                        ServerMessage::QuestionWithdrawn { id, closure, is_rejected } => {
+                            let asking = open.remove(&id);
+                            let was_open = asking.as_ref().is_some_and(|it| !it.is_finished());
+                            if let Some(asking) = asking {
                                 // Dropping the prompt stops the terminal read and frees the
                                 // terminal for the next one.
                                 asking.abort();
+                            }
+                            // The end of a question that this terminal decided needs no line.
+                            if let Some(closure) = closure.filter(|_| was_open || is_rejected) {
+                                self.person.announce_closure(&closure, is_rejected);
                             }
                         }
                         ServerMessage::ShuttingDown { again: true } => return Ok(ConnectionEnd::Lost),

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use anstyle::Style;
 use async_trait::async_trait;
+use skillhost_control::QuestionClosure;
 use skillhost_conversation::{
     ApprovalDecision, ApprovalRequest, Channel, PersonQuestion, PersonReply, RunEvent, RunOutcome,
     SecretPrompt, SecretReply, UncertainCall, UncertainDecision,
@@ -17,6 +18,7 @@ use skillhost_terminal::{
 };
 use tokio::task::JoinHandle;
 
+use crate::closure_text::describe_closure;
 use crate::indicator::{TurnActivity, TurnProgress};
 use crate::screen::cut_line;
 use crate::{approval_prompt, question_prompt, secret};
@@ -152,6 +154,13 @@ impl TerminalChannel {
     /// Returns the notes since the last call.
     pub(crate) fn take_notes(&self) -> Vec<String> {
         std::mem::take(&mut self.lock().notes)
+    }
+
+    /// Prints that a question was decided elsewhere, or that the answer of this terminal was late.
+    pub(crate) fn announce_closure(&self, closure: &QuestionClosure, is_rejected: bool) {
+        let inner = &mut *self.lock();
+        self.break_line(inner);
+        self.note(inner, describe_closure(closure, is_rejected));
     }
 
     /// Clears the state of a reply that the kernel sends again from its start.

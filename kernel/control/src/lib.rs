@@ -19,6 +19,7 @@ mod endpoint;
 mod lines;
 mod load_report;
 mod message;
+mod question;
 mod request;
 mod schedule;
 mod status;
@@ -42,6 +43,7 @@ pub use endpoint::{check_peer, prepare_directory};
 pub use lines::{LINE_LIMIT, spawn_line_reader, with_timeout, write_line};
 pub use load_report::{LoadReport, LoadTimings, LoadedAgent, LoadedExtension};
 pub use message::{ClientMessage, MessageError, MessageFailure, ServerMessage, UserMessage};
+pub use question::{DecisionSurface, QuestionClosure, QuestionDecision, QuestionReference};
 pub use request::{ControlRequest, ControlResponse};
 pub use schedule::{LastRun, ScheduleRunOutcome, ScheduleSummary};
 pub use status::{

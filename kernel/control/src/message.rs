@@ -8,6 +8,8 @@ use skillhost_conversation::{
 };
 use skillhost_payload::{CallError, Workspace};
 
+use crate::question::{DecisionSurface, QuestionClosure, QuestionReference};
+
 /// A user message for a thread.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UserMessage {
@@ -45,6 +47,9 @@ pub enum ServerMessage {
         id: u64,
         /// The request.
         request: ApprovalRequest,
+        /// The stored question; an answer names its digest.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        question: Option<QuestionReference>,
     },
     /// A secret is requested.
     #[serde(rename = "ask_secret")]
@@ -61,6 +66,9 @@ pub enum ServerMessage {
         id: u64,
         /// The request.
         request: UncertainCall,
+        /// The stored question; an answer names its digest.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        question: Option<QuestionReference>,
     },
     /// An agent asks a question.
     #[serde(rename = "ask_person")]
@@ -69,12 +77,22 @@ pub enum ServerMessage {
         id: u64,
         /// The request.
         request: PersonQuestion,
+        /// The stored question; an answer names its digest.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        question: Option<QuestionReference>,
     },
     /// A request no longer needs an answer.
     #[serde(rename = "given_up")]
     QuestionWithdrawn {
         /// The id of the request.
         id: u64,
+        /// The end of the stored question, if it is no longer open.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        closure: Option<QuestionClosure>,
+        /// The answer of this client did not count: another surface was first, or the client answered
+        /// about other bytes.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        is_rejected: bool,
     },
     /// The kernel shuts down. The message is stored, and the next kernel resumes its run.
     #[serde(rename = "ending")]
@@ -146,6 +164,12 @@ pub enum ClientMessage {
         id: u64,
         /// The decision.
         decision: ApprovalDecision,
+        /// The digest of the question that was shown; without it, the one of the request's line.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        digest: Option<String>,
+        /// The surface; `socket` without it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        surface: Option<DecisionSurface>,
     },
     /// The answer to [`ServerMessage::SecretRequested`].
     Secret {
@@ -169,6 +193,12 @@ pub enum ClientMessage {
         id: u64,
         /// The decision.
         decision: UncertainDecision,
+        /// The digest of the question that was shown; without it, the one of the request's line.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        digest: Option<String>,
+        /// The surface; `socket` without it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        surface: Option<DecisionSurface>,
     },
     /// The answer to [`ServerMessage::PersonQuestion`].
     #[serde(rename = "person")]
@@ -177,6 +207,12 @@ pub enum ClientMessage {
         id: u64,
         /// The reply.
         reply: PersonReply,
+        /// The digest of the question that was shown; without it, the one of the request's line.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        digest: Option<String>,
+        /// The surface; `socket` without it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        surface: Option<DecisionSurface>,
     },
     /// A request to cancel the run.
     Cancel,

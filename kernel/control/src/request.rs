@@ -6,6 +6,7 @@ use skillhost_home::ApprovalSurface;
 use skillhost_payload::{CallContext, CallError};
 
 use crate::message::UserMessage;
+use crate::question::QuestionDecision;
 
 /// A request to a kernel, running or the caller's own. Every connection acts as the operator.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -90,6 +91,8 @@ pub enum ControlRequest {
         /// The thread.
         thread: String,
     },
+    /// Decides a stored question: returns the `QuestionClosure` of the decision that counts.
+    Decide(QuestionDecision),
     /// Activates a skill in an idle thread: returns its `SkillRef`.
     Activate {
         /// The thread.
@@ -158,7 +161,9 @@ impl ControlRequest {
             | Self::Notices
             | Self::Diagnose
             | Self::Schedules => true,
-            Self::Reload { .. }
+            // Sent again, it would report a conflict with itself.
+            Self::Decide(_)
+            | Self::Reload { .. }
             | Self::Build { .. }
             | Self::RollBack { .. }
             | Self::InvokeFor { .. }

@@ -37,6 +37,9 @@ const MAX_SILENT_CONNECTIONS: usize = 32;
 /// The pause after a connection could not be accepted; it doubles with every further failure.
 const ACCEPT_BACKOFF: Duration = Duration::from_millis(20);
 
+/// The surface of the decisions of programs at the socket.
+const SURFACE: &str = "socket";
+
 /// The longest such pause.
 const MAX_ACCEPT_BACKOFF: Duration = Duration::from_secs(1);
 
@@ -231,6 +234,10 @@ pub fn execute_request(
             ControlRequest::Talk(_) | ControlRequest::Attach { .. } => {
                 let message = "request requires a message connection";
                 Err(CallError::new(ErrorKind::InvalidArgument, message).into())
+            }
+            ControlRequest::Decide(decision) => {
+                let questions = kernel.questions();
+                to_raw_json(&questions.decide_for_operator(decision, SURFACE).await?)
             }
             ControlRequest::Report => to_raw_json(&*kernel.report()),
             ControlRequest::Status => to_raw_json(&kernel.status().await),

@@ -5,26 +5,41 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use secrecy::SecretString;
-use skillhost_control::{ClientMessage, OpenQuestionSummary, ServerMessage, UserMessage};
+use skillhost_control::{
+    ClientMessage, DecisionSurface, OpenQuestionSummary, QuestionClosure, QuestionReference,
+    ServerMessage, UserMessage,
+};
 use skillhost_conversation::{
     ApprovalDecision, ApprovalRequest, Channel, PersonQuestion, PersonReply, RunEvent,
     SecretPrompt, SecretReply, UncertainCall, UncertainDecision,
 };
+use skillhost_payload::{CallError, ErrorKind};
+use skillhost_questions::{
+    ClientChoice, OPERATOR, QuestionTable, from_approval_decision, from_person_reply,
+    from_uncertain_decision, make_choice, make_consent, make_uncertain, to_approval_decision,
+    to_closure, to_person_reply, to_uncertain_decision,
+};
+use skillhost_tasks::{Decider, Decision, DecisionOutcome, NewQuestion, Question, QuestionState};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 /// The channels of all pending messages of this kernel.
-#[derive(Default)]
 pub(crate) struct MessageChannels {
+    questions: Arc<QuestionTable>,
+    /// The time for which attached clients are asked before a question is parked.
+    live_limit: Duration,
     open: Mutex<HashMap<String, Arc<MessageChannel>>>,
 }
 
 /// A channel that relays one run to the attached clients.
 pub(crate) struct MessageChannel {
     message: UserMessage,
+    questions: Arc<QuestionTable>,
+    live_limit: Duration,
     /// Cancels the run.
     pub(crate) cancel: CancellationToken,
     state: Mutex<ChannelState>,
@@ -33,30 +48,47 @@ pub(crate) struct MessageChannel {
 #[derive(Default)]
 struct ChannelState {
     /// Unbounded senders: a slow client receives lines later, and a disconnected one is removed.
-    attached: Vec<mpsc::UnboundedSender<ServerMessage>>,
+    attached: BTreeMap<u64, mpsc::UnboundedSender<ServerMessage>>,
+    last_client_id: u64,
     /// The text of each agent's partial reply, for clients that attach late.
     replies: BTreeMap<String, String>,
-    questions: BTreeMap<u64, OpenQuestion>,
+    requests: BTreeMap<u64, OpenRequest>,
+    /// The stored questions of this channel's past requests, for answers that come late.
+    closed: BTreeMap<u64, QuestionReference>,
     last_request_id: u64,
+    /// The number of times that a person changed the arguments of each call, by its key.
+    edits: BTreeMap<String, usize>,
+    /// The questions that wait for a decision without the run.
+    parked: Vec<String>,
     /// The line that ended the channel.
     last: Option<ServerMessage>,
 }
 
-/// A request without an answer.
-struct OpenQuestion {
-    request: ServerMessage,
-    answer: oneshot::Sender<QuestionAnswer>,
+/// A client of a channel: its id, and the lines for it.
+pub(crate) struct AttachedClient {
+    pub(crate) id: u64,
+    pub(crate) lines: mpsc::UnboundedReceiver<ServerMessage>,
 }
 
-/// A client's answer to a request.
-pub(crate) enum QuestionAnswer {
-    Decision(ApprovalDecision),
-    Secret(SecretReply),
-    Uncertain(UncertainDecision),
-    Person(PersonReply),
+/// A request without an answer.
+struct OpenRequest {
+    line: ServerMessage,
+    target: AnswerTarget,
+}
+
+/// The receiver of an answer.
+enum AnswerTarget {
+    /// A stored question, which is decided by its digest.
+    Question(QuestionReference),
+    /// The run. A secret is never stored.
+    Secret(oneshot::Sender<SecretReply>),
 }
 
 impl MessageChannels {
+    pub(crate) fn new(questions: Arc<QuestionTable>, live_limit: Duration) -> Self {
+        Self { questions, live_limit, open: Mutex::default() }
+    }
+
     /// Returns the channel of a message, creating it if necessary.
     pub(crate) fn get_or_create(&self, message: &UserMessage) -> Arc<MessageChannel> {
         // A message sent twice must not get two channels, so the lock spans lookup and insertion.
@@ -64,6 +96,8 @@ impl MessageChannels {
         let create = || {
             Arc::new(MessageChannel {
                 message: message.clone(),
+                questions: Arc::clone(&self.questions),
+                live_limit: self.live_limit,
                 cancel: CancellationToken::new(),
                 state: Mutex::default(),
             })
@@ -107,7 +141,7 @@ impl MessageChannels {
 impl MessageChannel {
     /// Attaches a client: it receives the message, the partial reply and the open requests, then
     /// all further lines. The last line is the one that ended the channel.
-    pub(crate) fn attach(&self) -> mpsc::UnboundedReceiver<ServerMessage> {
+    pub(crate) fn attach(&self) -> AttachedClient {
         let (sender, lines) = mpsc::unbounded_channel();
         let mut state = lock_unpoisoned(&self.state);
         // The receiver is still in this function, so sending cannot fail.
@@ -116,38 +150,107 @@ impl MessageChannel {
             let (agent_id, text) = (agent_id.clone(), text.clone());
             let _ = sender.send(ServerMessage::RunEvent(RunEvent::Text { agent_id, text }));
         }
-        let questions = state.questions.values().map(|question| question.request.clone());
-        for line in questions.chain(state.last.clone()) {
+        let requests = state.requests.values().map(|request| request.line.clone());
+        for line in requests.chain(state.last.clone()) {
             let _ = sender.send(line);
         }
+        state.last_client_id += 1;
+        let id = state.last_client_id;
         // A closed channel sends its last line only.
         if state.last.is_none() {
-            state.attached.push(sender);
+            state.attached.insert(id, sender);
         }
-        lines
+        AttachedClient { id, lines }
     }
 
-    /// Handles a client's message; of several answers to a request, the first counts.
-    pub(crate) fn handle_client_message(&self, message: ClientMessage) {
-        let (id, answer) = match message {
-            ClientMessage::Cancel => return self.cancel.cancel(),
-            ClientMessage::Answer { id, decision } => (id, QuestionAnswer::Decision(decision)),
+    /// Handles a client's message. Of several answers to a request, the first counts, also before
+    /// those of other surfaces; the client of a later one gets to know which one counted.
+    pub(crate) async fn handle_client_message(&self, client: u64, message: ClientMessage) {
+        match message {
+            ClientMessage::Cancel => self.cancel.cancel(),
+            ClientMessage::Answer { id, decision, digest, surface } => {
+                let answer = ClientAnswer { client, id, digest, surface };
+                self.decide(answer, from_approval_decision(decision)).await;
+            }
+            ClientMessage::UncertainDecided { id, decision, digest, surface } => {
+                let answer = ClientAnswer { client, id, digest, surface };
+                self.decide(answer, from_uncertain_decision(decision)).await;
+            }
+            ClientMessage::PersonReplied { id, reply, digest, surface } => {
+                let answer = ClientAnswer { client, id, digest, surface };
+                self.decide(answer, from_person_reply(reply)).await;
+            }
             ClientMessage::Secret { id, value } => {
-                (id, QuestionAnswer::Secret(SecretReply::Given(SecretString::from(value))))
+                self.answer_secret(id, SecretReply::Given(SecretString::from(value)));
             }
             ClientMessage::SecretDeclined { id, reason } => {
-                (id, QuestionAnswer::Secret(SecretReply::Refused { reason }))
+                self.answer_secret(id, SecretReply::Refused { reason });
             }
-            ClientMessage::UncertainDecided { id, decision } => {
-                (id, QuestionAnswer::Uncertain(decision))
-            }
-            ClientMessage::PersonReplied { id, reply } => (id, QuestionAnswer::Person(reply)),
-        };
-        let question = lock_unpoisoned(&self.state).questions.remove(&id);
-        if let Some(question) = question {
+        }
+    }
+
+    fn answer_secret(&self, id: u64, reply: SecretReply) {
+        let mut state = lock_unpoisoned(&self.state);
+        let is_secret = |request: &OpenRequest| matches!(request.target, AnswerTarget::Secret(_));
+        if !state.requests.get(&id).is_some_and(is_secret) {
+            return;
+        }
+        if let Some(OpenRequest { target: AnswerTarget::Secret(answer), .. }) =
+            state.requests.remove(&id)
+        {
             // The run may have stopped waiting.
-            let _ = question.answer.send(answer);
-            self.broadcast(&ServerMessage::QuestionWithdrawn { id });
+            let _ = answer.send(reply);
+            state.broadcast(&withdrawn_line(id, None));
+        }
+    }
+
+    /// Decides the stored question of a request. The run waits for the row, not for this answer.
+    async fn decide(&self, answer: ClientAnswer, (choice, reason): ClientChoice) {
+        let ClientAnswer { client, id, digest, surface } = answer;
+        let Some(question) = self.find_question(id) else { return };
+        let Some(choice) = choice else {
+            if let Some(reason) = reason {
+                self.questions.withdraw(&question.question, &reason).await;
+            }
+            return;
+        };
+        let surface = surface.unwrap_or_default().as_str().to_owned();
+        let decision = Decision {
+            question: question.question.clone(),
+            digest: digest.unwrap_or(question.digest),
+            choice,
+            reason,
+            decider: Decider { name: OPERATOR.to_owned(), surface },
+        };
+        let rejected = match self.questions.decide(decision).await {
+            Ok(DecisionOutcome::Decided { .. }) => return,
+            Ok(
+                DecisionOutcome::Closed { question } | DecisionOutcome::DigestMismatch { question },
+            ) => Some(to_closure(&question)),
+            Err(error) => {
+                tracing::warn!(%error, "answer could not be stored");
+                // An answer that can never be stored is not asked for again.
+                if matches!(error.kind, ErrorKind::TooLarge | ErrorKind::InvalidArgument) {
+                    let reason = format!("the answer is not valid: {error}");
+                    self.questions.withdraw(&question.question, &reason).await;
+                }
+                None
+            }
+        };
+        let line = ServerMessage::QuestionWithdrawn { id, closure: rejected, is_rejected: true };
+        let state = lock_unpoisoned(&self.state);
+        if let Some(sender) = state.attached.get(&client) {
+            // A disconnected client needs no reply.
+            let _ = sender.send(line);
+        }
+    }
+
+    fn find_question(&self, id: u64) -> Option<QuestionReference> {
+        let state = lock_unpoisoned(&self.state);
+        match state.requests.get(&id).map(|request| &request.target) {
+            Some(AnswerTarget::Question(question)) => Some(question.clone()),
+            Some(AnswerTarget::Secret(_)) => None,
+            None => state.closed.get(&id).cloned(),
         }
     }
 
@@ -158,8 +261,8 @@ impl MessageChannel {
             OpenQuestionSummary { thread, agent: agent.to_owned(), tool, secret }
         };
         let state = lock_unpoisoned(&self.state);
-        let requests = state.questions.values().map(|question| &question.request);
-        let questions = requests.filter_map(|request| match request {
+        let lines = state.requests.values().map(|request| &request.line);
+        let questions = lines.filter_map(|line| match line {
             ServerMessage::ApprovalRequested { request, .. } => {
                 Some(summarize(&request.agent_id, Some(&request.tool), None))
             }
@@ -177,53 +280,148 @@ impl MessageChannel {
         questions.collect()
     }
 
-    fn broadcast(&self, line: &ServerMessage) {
-        lock_unpoisoned(&self.state).attached.retain(|sender| sender.send(line.clone()).is_ok());
-    }
-
     fn close(&self, last: ServerMessage) {
         // The lock spans both steps: a client that attaches in between would miss the last line.
         let mut state = lock_unpoisoned(&self.state);
-        for sender in state.attached.drain(..) {
+        for sender in std::mem::take(&mut state.attached).into_values() {
             let _ = sender.send(last.clone());
         }
         state.last = Some(last);
     }
 
-    /// Sends a request to the attached and later clients; `None` if the channel is dropped before
-    /// an answer.
-    async fn ask_attached(
+    /// Sends a request to the attached and later clients, until the guard is dropped.
+    fn open_request(
         &self,
         line: impl FnOnce(u64) -> ServerMessage,
-    ) -> Option<QuestionAnswer> {
-        let (answer, answered) = oneshot::channel();
-        let id = {
-            let mut state = lock_unpoisoned(&self.state);
-            state.last_request_id += 1;
-            let (id, request) = (state.last_request_id, line(state.last_request_id));
-            state.attached.retain(|sender| sender.send(request.clone()).is_ok());
-            state.questions.insert(id, OpenQuestion { request, answer });
-            id
+        target: AnswerTarget,
+    ) -> RequestGuard<'_> {
+        let mut state = lock_unpoisoned(&self.state);
+        state.last_request_id += 1;
+        let id = state.last_request_id;
+        let line = line(id);
+        state.broadcast(&line);
+        state.requests.insert(id, OpenRequest { line, target });
+        RequestGuard { channel: self, id }
+    }
+
+    /// Stores a question, shows it and waits until it is closed on any surface. A question that can
+    /// be parked is shown for a limited time and then `None`: it stays open without the run.
+    ///
+    /// # Errors
+    /// The error of the store. The question was then not shown, or remains open.
+    async fn ask_question(
+        &self,
+        question: NewQuestion,
+        can_park: bool,
+        line: impl FnOnce(u64, QuestionReference) -> ServerMessage,
+    ) -> Result<Option<Question>, CallError> {
+        let stored = self.questions.ask(question).await?;
+        // Decided before an earlier run of the message ended.
+        if stored.state != QuestionState::Open {
+            return Ok(Some(stored));
+        }
+        let id = stored.id;
+        let reference = QuestionReference { question: id.clone(), digest: stored.digest };
+        // A run that was cancelled does not ask again.
+        let is_kept = || can_park && !self.cancel.is_cancelled();
+        let _withdrawal =
+            WithdrawalGuard { questions: &self.questions, id: &id, is_kept: &is_kept };
+        let target = AnswerTarget::Question(reference.clone());
+        let request = self.open_request(|id| line(id, reference), target);
+        let closed = match can_park {
+            true => self.questions.wait_at_most(&id, self.live_limit).await?,
+            false => Some(self.questions.wait_until_closed(&id).await?),
         };
-        // At the timeout the kernel drops this future, and with it the request.
-        let _guard = QuestionGuard { channel: self, id };
-        answered.await.ok()
+        match &closed {
+            Some(question) => request.close(to_closure(question)),
+            None => lock_unpoisoned(&self.state).parked.push(id.clone()),
+        }
+        Ok(closed)
+    }
+
+    /// Returns the ids of the questions that the run left open.
+    pub(crate) fn parked_questions(&self) -> Vec<String> {
+        lock_unpoisoned(&self.state).parked.clone()
+    }
+}
+
+/// An answer of a client to a request.
+struct ClientAnswer {
+    client: u64,
+    /// The request.
+    id: u64,
+    digest: Option<String>,
+    surface: Option<DecisionSurface>,
+}
+
+impl ChannelState {
+    fn broadcast(&mut self, line: &ServerMessage) {
+        self.attached.retain(|_, sender| sender.send(line.clone()).is_ok());
+    }
+
+    /// Removes a request; returns whether it was open.
+    fn remove_request(&mut self, id: u64) -> bool {
+        let Some(request) = self.requests.remove(&id) else { return false };
+        // A late answer is compared with the decision that counts.
+        if let AnswerTarget::Question(question) = request.target {
+            self.closed.insert(id, question);
+        }
+        true
     }
 }
 
 /// A guard that withdraws a request when its run stops waiting.
-struct QuestionGuard<'a> {
+struct RequestGuard<'a> {
     channel: &'a MessageChannel,
     id: u64,
 }
 
-impl Drop for QuestionGuard<'_> {
-    fn drop(&mut self) {
-        let open = lock_unpoisoned(&self.channel.state).questions.remove(&self.id);
-        if open.is_some() {
-            self.channel.broadcast(&ServerMessage::QuestionWithdrawn { id: self.id });
+impl RequestGuard<'_> {
+    /// Withdraws the request, with the end of its question for the other clients.
+    fn close(self, closure: QuestionClosure) {
+        let mut state = lock_unpoisoned(&self.channel.state);
+        if state.remove_request(self.id) {
+            state.broadcast(&withdrawn_line(self.id, Some(closure)));
         }
     }
+}
+
+impl Drop for RequestGuard<'_> {
+    fn drop(&mut self) {
+        let mut state = lock_unpoisoned(&self.channel.state);
+        if state.remove_request(self.id) {
+            state.broadcast(&withdrawn_line(self.id, None));
+        }
+    }
+}
+
+/// A guard that withdraws a stored question when its run stops waiting, unless the question is kept
+/// for a later run.
+struct WithdrawalGuard<'a> {
+    questions: &'a Arc<QuestionTable>,
+    id: &'a str,
+    is_kept: &'a (dyn Fn() -> bool + Sync),
+}
+
+impl Drop for WithdrawalGuard<'_> {
+    fn drop(&mut self) {
+        if (self.is_kept)() {
+            return;
+        }
+        // At the end of the process the next kernel withdraws it.
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        let (questions, id) = (Arc::clone(self.questions), self.id.to_owned());
+        // Without effect on a question that is closed.
+        runtime.spawn(async move { questions.withdraw(&id, "its run stopped waiting").await });
+    }
+}
+
+fn withdrawn_line(id: u64, closure: Option<QuestionClosure>) -> ServerMessage {
+    ServerMessage::QuestionWithdrawn { id, closure, is_rejected: false }
+}
+
+fn refuse(reason: impl Into<String>) -> ApprovalDecision {
+    ApprovalDecision::Refuse { reason: reason.into() }
 }
 
 #[async_trait]
@@ -241,39 +439,74 @@ impl Channel for MessageChannel {
             }
             _ => {}
         }
-        let line = ServerMessage::RunEvent(event.clone());
-        state.attached.retain(|sender| sender.send(line.clone()).is_ok());
+        state.broadcast(&ServerMessage::RunEvent(event.clone()));
+    }
+
+    fn can_park(&self) -> bool {
+        true
     }
 
     async fn request_approval(&self, request: &ApprovalRequest) -> ApprovalDecision {
-        let request = request.clone();
-        match self.ask_attached(|id| ServerMessage::ApprovalRequested { id, request }).await {
-            Some(QuestionAnswer::Decision(decision)) => decision,
-            _ => ApprovalDecision::Refuse { reason: "request was not answered".to_owned() },
+        let edits = request.call_key.as_ref().map_or(0, |key| {
+            lock_unpoisoned(&self.state).edits.get(key).copied().unwrap_or_default()
+        });
+        let asked = make_consent(&self.message, request, edits);
+        let line = |id, question| {
+            let (request, question) = (request.clone(), Some(question));
+            ServerMessage::ApprovalRequested { id, request, question }
+        };
+        let decision = match self.ask_question(asked, request.can_park, line).await {
+            Ok(Some(closed)) => to_approval_decision(&closed),
+            Ok(None) => ApprovalDecision::Parked,
+            Err(error) => refuse(format!("the question could not be asked: {error}")),
+        };
+        if let (ApprovalDecision::Edited { .. }, Some(key)) = (&decision, &request.call_key) {
+            // The changed call is asked about by a question of its own.
+            *lock_unpoisoned(&self.state).edits.entry(key.clone()).or_default() += 1;
         }
+        decision
     }
 
     async fn request_secret(&self, ask: &SecretPrompt) -> SecretReply {
         let request = ask.clone();
-        match self.ask_attached(|id| ServerMessage::SecretRequested { id, request }).await {
-            Some(QuestionAnswer::Secret(reply)) => reply,
-            _ => SecretReply::Refused { reason: "request was not answered".to_owned() },
-        }
+        let (answer, answered) = oneshot::channel();
+        // At the timeout the kernel drops this future, and with it the request.
+        let _request = self.open_request(
+            |id| ServerMessage::SecretRequested { id, request },
+            AnswerTarget::Secret(answer),
+        );
+        let unanswered = || SecretReply::Refused { reason: "request was not answered".to_owned() };
+        answered.await.unwrap_or_else(|_| unanswered())
     }
 
     async fn resolve_uncertain_call(&self, call: &UncertainCall) -> UncertainDecision {
-        let request = call.clone();
-        match self.ask_attached(|id| ServerMessage::UncertainCall { id, request }).await {
-            Some(QuestionAnswer::Uncertain(decision)) => decision,
-            _ => UncertainDecision::Stop,
+        let line = |id, question| {
+            let (request, question) = (call.clone(), Some(question));
+            ServerMessage::UncertainCall { id, request, question }
+        };
+        let asked = make_uncertain(&self.message, call);
+        match self.ask_question(asked, call.can_park, line).await {
+            Ok(Some(closed)) => to_uncertain_decision(&closed),
+            Ok(None) => UncertainDecision::Parked,
+            Err(error) => {
+                tracing::warn!(%error, "question could not be asked");
+                UncertainDecision::Stop
+            }
         }
     }
 
     async fn ask_person(&self, question: &PersonQuestion) -> PersonReply {
-        let request = question.clone();
-        match self.ask_attached(|id| ServerMessage::PersonQuestion { id, request }).await {
-            Some(QuestionAnswer::Person(reply)) => reply,
-            _ => PersonReply::Refused { reason: "request was not answered".to_owned() },
+        let line = |id, stored| {
+            let (request, question) = (question.clone(), Some(stored));
+            ServerMessage::PersonQuestion { id, request, question }
+        };
+        let asked = make_choice(&self.message, question);
+        match self.ask_question(asked, question.can_park, line).await {
+            Ok(Some(closed)) => to_person_reply(&closed),
+            Ok(None) => PersonReply::Parked,
+            Err(error) => {
+                PersonReply::Refused { reason: format!("the question could not be asked: {error}") }
+            }
         }
     }
 }
@@ -284,180 +517,4 @@ fn lock_unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use super::*;
-
-    fn text(text: &str) -> RunEvent {
-        RunEvent::Text { agent_id: "worker".into(), text: text.into() }
-    }
-
-    fn request(tool: &str) -> ApprovalRequest {
-        ApprovalRequest {
-            agent_id: "worker".into(),
-            tool: tool.into(),
-            extension: "core_tools".into(),
-            arguments: "{}".into(),
-            destructive: false,
-            always: true,
-            details: Some("one file".into()),
-            call_key: None,
-            effect_digest: None,
-            extension_sha256: None,
-            can_park: false,
-        }
-    }
-
-    fn received(lines: &mut mpsc::UnboundedReceiver<ServerMessage>) -> Vec<ServerMessage> {
-        std::iter::from_fn(|| lines.try_recv().ok()).collect()
-    }
-
-    fn user_message() -> UserMessage {
-        UserMessage {
-            message_id: "m1".into(),
-            thread: "t1".into(),
-            agent: "worker".into(),
-            text: "Do it".into(),
-            model: None,
-            workspaces: Vec::new(),
-        }
-    }
-
-    fn accepted() -> ServerMessage {
-        ServerMessage::Accepted(user_message())
-    }
-
-    fn ended() -> ServerMessage {
-        ServerMessage::ShuttingDown { again: true }
-    }
-
-    #[test]
-    fn late_client_receives_full_reply() {
-        let channels = MessageChannels::default();
-        let channel = channels.get_or_create(&user_message());
-        channel.on_event(&text("one "));
-        channel.on_event(&text("two "));
-        let mut lines = channel.attach();
-        channel.on_event(&text("three"));
-        let line = |t| ServerMessage::RunEvent(text(t));
-        assert_eq!(received(&mut lines), [accepted(), line("one two "), line("three")]);
-        let again = RunEvent::ReplyRestarted { agent_id: "worker".into(), reason: "broken".into() };
-        channel.on_event(&again);
-        let mut later = channel.attach();
-        assert_eq!(received(&mut later), [accepted()]);
-        channels.close("m1", ended());
-        assert_eq!(received(&mut later), [ended()]);
-        assert_eq!(received(&mut channel.attach()), [accepted(), ended()]);
-        assert!(channels.find_by_thread("t1").is_none());
-    }
-
-    #[tokio::test]
-    async fn first_answer_wins() {
-        let channel = MessageChannels::default().get_or_create(&user_message());
-        let approval = request("delete_file");
-        let asking = channel.request_approval(&approval);
-        let answering = async {
-            let mut first = channel.attach();
-            let mut second = channel.attach();
-            let question = ServerMessage::ApprovalRequested { id: 1, request: approval.clone() };
-            assert_eq!(received(&mut first), [accepted(), question.clone()]);
-            assert_eq!(received(&mut second), [accepted(), question]);
-            channel.handle_client_message(ClientMessage::Answer {
-                id: 7,
-                decision: ApprovalDecision::Session,
-            });
-            channel.handle_client_message(ClientMessage::Answer {
-                id: 1,
-                decision: ApprovalDecision::Once,
-            });
-            let no = ApprovalDecision::Refuse { reason: String::new() };
-            channel.handle_client_message(ClientMessage::Answer { id: 1, decision: no });
-            assert_eq!(received(&mut second), [ServerMessage::QuestionWithdrawn { id: 1 }]);
-        };
-        let (decision, ()) = tokio::join!(asking, answering);
-        assert_eq!(decision, ApprovalDecision::Once);
-    }
-
-    #[tokio::test]
-    async fn client_decides_uncertain_call_and_answers_question() {
-        let channel = MessageChannels::default().get_or_create(&user_message());
-        let mut lines = channel.attach();
-        let call = UncertainCall {
-            agent_id: "worker".into(),
-            tool: "order".into(),
-            extension: "shop".into(),
-            arguments: "{}".into(),
-            call_key: "k1".into(),
-            attempts: 1,
-            extension_sha256: None,
-            can_park: false,
-        };
-        let deciding = async {
-            let asked = ServerMessage::UncertainCall { id: 1, request: call.clone() };
-            assert_eq!(received(&mut lines), [accepted(), asked]);
-            assert_eq!(channel.open_questions()[0].tool.as_deref(), Some("order"));
-            let decision = UncertainDecision::Happened;
-            channel.handle_client_message(ClientMessage::UncertainDecided { id: 1, decision });
-        };
-        let (decision, ()) = tokio::join!(channel.resolve_uncertain_call(&call), deciding);
-        assert_eq!(decision, UncertainDecision::Happened);
-        let question = PersonQuestion {
-            agent_id: "worker".into(),
-            call_key: None,
-            question: "Which one?".into(),
-            options: vec!["red".into()],
-            can_park: false,
-        };
-        let answering = async {
-            let asked = ServerMessage::PersonQuestion { id: 2, request: question.clone() };
-            assert_eq!(received(&mut lines), [ServerMessage::QuestionWithdrawn { id: 1 }, asked]);
-            let reply = PersonReply::Answer("red".into());
-            channel.handle_client_message(ClientMessage::PersonReplied { id: 2, reply });
-        };
-        let (reply, ()) = tokio::join!(channel.ask_person(&question), answering);
-        assert_eq!(reply, PersonReply::Answer("red".into()));
-        // An answer of another kind is no decision.
-        let wrong = async {
-            let decision = ApprovalDecision::Once;
-            channel.handle_client_message(ClientMessage::Answer { id: 3, decision });
-        };
-        let (decision, ()) = tokio::join!(channel.resolve_uncertain_call(&call), wrong);
-        assert_eq!(decision, UncertainDecision::Stop);
-    }
-
-    #[tokio::test]
-    async fn dropped_request_is_withdrawn() {
-        let channel = MessageChannels::default().get_or_create(&user_message());
-        let mut lines = channel.attach();
-        let approval = request("delete_file");
-        let asking = channel.request_approval(&approval);
-        assert!(tokio::time::timeout(Duration::ZERO, asking).await.is_err());
-        let question = ServerMessage::ApprovalRequested { id: 1, request: approval };
-        assert_eq!(
-            received(&mut lines),
-            [accepted(), question, ServerMessage::QuestionWithdrawn { id: 1 }]
-        );
-        assert_eq!(received(&mut channel.attach()), [accepted()]);
-    }
-
-    #[tokio::test]
-    async fn declined_secret_returns_reason() {
-        let channel = MessageChannels::default().get_or_create(&user_message());
-        let ask = SecretPrompt {
-            agent_id: "worker".into(),
-            name: "KEY".into(),
-            extensions: Vec::new(),
-            reason: "to log in".into(),
-        };
-        let answering = async {
-            channel.handle_client_message(ClientMessage::SecretDeclined {
-                id: 1,
-                reason: "the user refused".into(),
-            });
-        };
-        let (reply, ()) = tokio::join!(channel.request_secret(&ask), answering);
-        let SecretReply::Refused { reason } = reply else { panic!("it was given") };
-        assert_eq!(reason, "the user refused");
-    }
-}
+mod tests;

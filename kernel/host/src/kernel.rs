@@ -17,6 +17,7 @@ use skillhost_events::EventBus;
 use skillhost_home::{Home, SecretStore};
 use skillhost_payload::{AgentAnswer, AgentTask, CallError, ToolCall, ToolOutput};
 use skillhost_programs::add_program_tools;
+use skillhost_questions::QuestionTable;
 use skillhost_scripts::add_script_tool;
 use skillhost_tasks::{SqliteQueue, TaskQueue};
 use tokio_util::sync::CancellationToken;
@@ -27,6 +28,7 @@ use crate::config_watch::{ConfigWatch, POLL_INTERVAL};
 use crate::conversations::MessageChannels;
 use crate::kernel_start::KernelStart;
 use crate::options::BootOptions;
+use crate::question_handler::QuestionHandler;
 use crate::restart::RestartCoordinator;
 use crate::scheduler::ScheduleService;
 use crate::serving::EventDelivery;
@@ -47,6 +49,7 @@ struct KernelShared {
     tasks: Arc<TaskEngine>,
     schedules: ScheduleService,
     restarts: Arc<RestartCoordinator>,
+    questions: Arc<QuestionTable>,
     conversations: Arc<MessageChannels>,
     messages: UserMessages,
     /// Cancelled when the kernel shuts down.
@@ -80,22 +83,27 @@ impl Kernel {
             options.builder,
             Arc::clone(&gate),
         );
-        let conversations = Arc::new(MessageChannels::default());
+        let queue =
+            TaskQueue::new(Arc::new(SqliteQueue::in_directory(&host.home().data_dir("kernel"))));
+        let questions = Arc::new(QuestionTable::new(queue.clone()));
+        let live_limit = host.limits().approval;
+        let conversations = Arc::new(MessageChannels::new(Arc::clone(&questions), live_limit));
         let handler = UserMessageHandler::new(
             agents.clone(),
             Arc::clone(&conversations),
+            Arc::clone(&questions),
             Arc::clone(&restarts),
         );
+        let handler = Arc::new(handler);
+        let closed = QuestionHandler::new(Arc::clone(&questions), Arc::clone(&handler));
         let task_ends = Arc::new(TaskEndHandler::default());
         let builtin: Vec<Arc<dyn BuiltinHandler>> =
-            vec![Arc::new(handler), Arc::clone(&task_ends) as Arc<dyn BuiltinHandler>];
+            vec![handler, Arc::new(closed), Arc::clone(&task_ends) as Arc<dyn BuiltinHandler>];
         let delivery = Arc::new(EventDelivery::new(agents.clone(), builtin));
         let serving = Arc::downgrade(&delivery);
         let tasks = Arc::new(TaskEngine::new(EngineOptions {
             agents: agents.clone(),
-            queue: TaskQueue::new(Arc::new(SqliteQueue::in_directory(
-                &host.home().data_dir("kernel"),
-            ))),
+            queue,
             gate,
             can_claim: Box::new(move || serving.upgrade().is_some_and(|it| it.is_prepared())),
         }));
@@ -107,8 +115,12 @@ impl Kernel {
         add_program_tools(&agents);
         task_ends.set_notices(tasks.end_notices());
         let schedules = ScheduleService::new(agents.clone());
-        let messages =
-            UserMessages::new(agents.clone(), Arc::clone(&delivery), Arc::clone(&conversations));
+        let messages = UserMessages::new(
+            agents.clone(),
+            Arc::clone(&delivery),
+            Arc::clone(&conversations),
+            Arc::clone(&questions),
+        );
         let config_watch = ConfigWatch::new(agents.clone(), supervised);
         let shared = Arc::new(KernelShared {
             agents,
@@ -116,6 +128,7 @@ impl Kernel {
             tasks,
             schedules,
             restarts,
+            questions,
             conversations,
             messages,
             stopping: CancellationToken::new(),
@@ -206,6 +219,10 @@ impl Kernel {
         &self.shared.conversations
     }
 
+    pub(crate) fn questions(&self) -> &QuestionTable {
+        &self.shared.questions
+    }
+
     /// Requests the shutdown, which [`Kernel::wait_for_stop_request`] reports.
     pub(crate) fn request_stop(&self) {
         self.shared.stop_requested.cancel();
@@ -226,6 +243,9 @@ impl Kernel {
     pub fn start_event_delivery(&self) -> BoxFuture<'_, Result<(), CallError>> {
         Box::pin(async move {
             self.shared.delivery.start_delivery().await?;
+            if let Err(error) = self.shared.questions.withdraw_leftovers().await {
+                tracing::error!(%error, "questions of an earlier kernel could not be withdrawn");
+            }
             self.shared.tasks.start();
             Ok(())
         })

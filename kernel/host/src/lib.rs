@@ -19,6 +19,7 @@ mod kernel;
 mod kernel_start;
 mod options;
 mod probe;
+mod question_handler;
 mod restart;
 mod retry;
 mod scheduler;

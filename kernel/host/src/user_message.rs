@@ -1,6 +1,7 @@
 //! User messages as events: stored before they are processed, and answered once.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -12,6 +13,8 @@ use skillhost_core::spawn_blocking;
 use skillhost_events::{DeadLetter, Delivery, EventBus, StoredEvent, topic};
 use skillhost_home::OPERATOR_SOURCE;
 use skillhost_payload::{CallError, ErrorKind, Event, OperatorCommand};
+use skillhost_questions::{QuestionTable, message_of_question};
+use tokio::sync::Mutex as AsyncMutex;
 
 use crate::bus::{BuiltinHandler, HandlerOutcome};
 use crate::conversations::{MessageChannel, MessageChannels};
@@ -48,6 +51,7 @@ pub(crate) struct UserMessages {
     agents: AgentRuntime,
     delivery: Arc<EventDelivery>,
     conversations: Arc<MessageChannels>,
+    questions: Arc<QuestionTable>,
 }
 
 impl UserMessages {
@@ -55,8 +59,9 @@ impl UserMessages {
         agents: AgentRuntime,
         delivery: Arc<EventDelivery>,
         conversations: Arc<MessageChannels>,
+        questions: Arc<QuestionTable>,
     ) -> Self {
-        Self { agents, delivery, conversations }
+        Self { agents, delivery, conversations, questions }
     }
 
     /// Stores a user message. This kernel answers it or, if it ends before, the next one; a message
@@ -105,7 +110,12 @@ impl UserMessages {
                 return Ok(Some(reply));
             }
             let dead = journal.dead_letters().await?;
-            return Ok(dead.iter().find(|dead| dead.event.id == known.id).map(dead_letter_reply));
+            if let Some(dead) = dead.iter().find(|dead| dead.event.id == known.id) {
+                return Ok(Some(dead_letter_reply(dead)));
+            }
+            let parked = self.questions.list_parked(&message).await?;
+            let is_parked = !parked.is_empty();
+            return Ok(is_parked.then(|| MessageReply::Error(parked_error(&parked))));
         }
         // A message that no agent can answer is rejected at once, and not stored.
         self.agents.refresh_agent(&message.agent).await?.require_ready()?;
@@ -158,16 +168,107 @@ async fn publish_reply(
 pub(crate) struct UserMessageHandler {
     agents: AgentRuntime,
     conversations: Arc<MessageChannels>,
+    questions: Arc<QuestionTable>,
     restarts: Arc<RestartCoordinator>,
+    threads: ThreadLocks,
+}
+
+/// The locks of threads, so that a message and the rest of an earlier run never share one.
+#[derive(Default)]
+struct ThreadLocks {
+    locks: Mutex<HashMap<String, Weak<AsyncMutex<()>>>>,
+}
+
+impl ThreadLocks {
+    fn find_or_create(&self, thread: &str) -> Arc<AsyncMutex<()>> {
+        let mut locks = self.locks.lock().unwrap_or_else(PoisonError::into_inner);
+        // So that the table has only the threads in use.
+        locks.retain(|_, lock| lock.strong_count() > 0);
+        if let Some(lock) = locks.get(thread).and_then(Weak::upgrade) {
+            return lock;
+        }
+        let lock = Arc::new(AsyncMutex::new(()));
+        locks.insert(thread.to_owned(), Arc::downgrade(&lock));
+        lock
+    }
 }
 
 impl UserMessageHandler {
     pub(crate) fn new(
         agents: AgentRuntime,
         conversations: Arc<MessageChannels>,
+        questions: Arc<QuestionTable>,
         restarts: Arc<RestartCoordinator>,
     ) -> Self {
-        Self { agents, conversations, restarts }
+        Self { agents, conversations, questions, restarts, threads: ThreadLocks::default() }
+    }
+
+    /// Runs the agent on a message, or continues its run after a decision, unless it is answered.
+    /// The events of a message may say so several times.
+    pub(crate) async fn continue_message(&self, message_id: &str) -> HandlerOutcome {
+        let journal = self.agents.extensions().events().journal();
+        let found = match journal.find(topic::USER_MESSAGE, message_id).await {
+            // The journal has removed an old event; its run cannot be continued.
+            Ok(None) => return HandlerOutcome::Done,
+            Ok(Some(event)) => parse_message(&event),
+            Err(error) => return HandlerOutcome::Failed(error.into()),
+        };
+        match found {
+            Ok(message) => self.answer_message(&message).await,
+            Err(error) => HandlerOutcome::Failed(error),
+        }
+    }
+
+    async fn answer_message(&self, message: &UserMessage) -> HandlerOutcome {
+        // A continued run comes from another event than the messages of its thread.
+        let lock = self.threads.find_or_create(&message.thread);
+        let _alone = lock.lock().await;
+        let (id, conversations) = (&message.message_id, &self.conversations);
+        let events = self.agents.extensions().events();
+        match events.journal().find(topic::AGENT_REPLIED, id).await {
+            Ok(None) => {}
+            Ok(Some(_)) => return HandlerOutcome::Done,
+            Err(error) => return HandlerOutcome::Failed(error.into()),
+        }
+        let channel = conversations.get_or_create(message);
+        let reply = match run_message(&self.agents, message, Arc::clone(&channel)).await {
+            Ok(outcome) => MessageReply::Outcome(outcome),
+            Err(RunError::Restarting) => {
+                let again = self.restarts.will_restart();
+                conversations.close(id, ServerMessage::ShuttingDown { again });
+                return HandlerOutcome::Released;
+            }
+            Err(RunError::Parked) => {
+                let error = parked_error(&channel.parked_questions());
+                conversations.close(id, ServerMessage::Failed(error));
+                // The delivery is handled; the event of the decision starts the run again.
+                return HandlerOutcome::Done;
+            }
+            // A retry is the user's choice, so a failed run completes the delivery.
+            Err(error) => MessageReply::Error(error.into()),
+        };
+        // If the reply cannot be stored, the thread still has it, and the next attempt only
+        // publishes it.
+        let published = publish_reply(events, message, &reply).await;
+        conversations.close(id, reply.into());
+        published.map_or_else(HandlerOutcome::Failed, |()| HandlerOutcome::Done)
+    }
+
+    /// Withdraws the questions of earlier messages in the thread: the user goes on without them.
+    async fn withdraw_earlier_questions(&self, message: &UserMessage) {
+        let withdrawing = async {
+            for question in self.questions.list_open(&message.thread).await? {
+                let earlier = message_of_question(&question);
+                if earlier.is_some_and(|earlier| earlier != message.message_id) {
+                    self.questions.withdraw(&question.id, "a later message was sent").await;
+                }
+            }
+            Ok::<(), CallError>(())
+        };
+        if let Err(error) = withdrawing.await {
+            // Decided later, it continues a run that the thread has left behind.
+            tracing::warn!(%error, "questions of earlier messages could not be withdrawn");
+        }
     }
 }
 
@@ -183,32 +284,36 @@ impl BuiltinHandler for UserMessageHandler {
     }
 
     async fn handle(&self, delivery: &Delivery) -> HandlerOutcome {
-        let mut message: UserMessage = match parse_payload(&delivery.event.payload) {
+        let message = match parse_message(&delivery.event) {
             Ok(message) => message,
             Err(error) => return HandlerOutcome::Failed(error),
         };
-        // An extension may publish such an event, but it cannot give access to a directory.
-        if delivery.event.source != OPERATOR_SOURCE {
-            message.workspaces.clear();
-        }
-        let conversations = &self.conversations;
-        let channel = conversations.get_or_create(&message);
-        let reply = match run_message(&self.agents, &message, channel).await {
-            Ok(outcome) => MessageReply::Outcome(outcome),
-            Err(RunError::Restarting) => {
-                let again = self.restarts.will_restart();
-                conversations.close(&message.message_id, ServerMessage::ShuttingDown { again });
-                return HandlerOutcome::Released;
-            }
-            // A retry is the user's choice, so a failed run completes the delivery.
-            Err(error) => MessageReply::Error(error.into()),
-        };
-        // If the reply cannot be stored, the thread still has it, and the next attempt only
-        // publishes it.
-        let published = publish_reply(self.agents.extensions().events(), &message, &reply).await;
-        conversations.close(&message.message_id, reply.into());
-        published.map_or_else(HandlerOutcome::Failed, |()| HandlerOutcome::Done)
+        self.withdraw_earlier_questions(&message).await;
+        self.answer_message(&message).await
     }
+}
+
+/// Reads a message from its event.
+fn parse_message(event: &StoredEvent) -> Result<UserMessage, CallError> {
+    let mut message: UserMessage = parse_payload(&event.payload)?;
+    // An extension may publish such an event, but it cannot give access to a directory.
+    if event.source != OPERATOR_SOURCE {
+        message.workspaces.clear();
+    }
+    Ok(message)
+}
+
+/// Returns the failure of a message whose run waits for decisions; the hint names the first.
+fn parked_error(questions: &[String]) -> MessageError {
+    let error = CallError::new(ErrorKind::Unavailable, "the run waits for a decision");
+    let error = match questions {
+        [] => error,
+        [id, ..] => {
+            let show = OperatorCommand::ShowQuestion { id };
+            error.with_hint(format!("decide: {show}; the reply follows in the thread"))
+        }
+    };
+    MessageError { what: MessageFailure::Parked, error }
 }
 
 async fn run_message(

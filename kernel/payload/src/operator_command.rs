@@ -51,6 +51,11 @@ pub enum OperatorCommand<'a> {
         /// The extension's id.
         id: &'a str,
     },
+    /// Print a question that waits for a decision.
+    ShowQuestion {
+        /// The question's id.
+        id: &'a str,
+    },
     /// List models.
     ListModels,
     /// Print the state of the kernel.
@@ -177,6 +182,7 @@ impl fmt::Display for OperatorCommand<'_> {
             Self::CreateExtension => f.write_str("ext new"),
             Self::ListExtensions => f.write_str("ext list"),
             Self::ReloadExtension { id } => write!(f, "ext reload {id}"),
+            Self::ShowQuestion { id } => write!(f, "inbox show {id}"),
             Self::ListModels => f.write_str("model list"),
             Self::ShowStatus => f.write_str("status"),
             Self::StopKernel => f.write_str("stop"),

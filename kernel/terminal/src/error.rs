@@ -28,6 +28,7 @@ impl CliError {
             exit::USAGE => "usage",
             exit::NOT_FOUND => "not_found",
             exit::CONFLICT => "conflict",
+            exit::PARKED => "parked",
             exit::CRASHED => "crashed",
             exit::INTERRUPTED => "interrupted",
             _ => "io",
@@ -136,6 +137,7 @@ impl From<MessageError> for CliError {
         let failed = Self::from_kind(error.kind, &error.message, &error.hint);
         match (what, error.kind) {
             (MessageFailure::Cancelled, _) => Self::new(exit::INTERRUPTED, error.message),
+            (MessageFailure::Parked, _) => Self { code: exit::PARKED, kind: "parked", ..failed },
             (MessageFailure::Model, ErrorKind::NotFound | ErrorKind::Denied) => failed,
             // An error of a known model is not a mistake in the command line.
             (MessageFailure::Model, _) => Self { code: exit::FINDINGS, ..failed },

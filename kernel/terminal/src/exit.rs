@@ -12,6 +12,8 @@ pub const NOT_FOUND: u8 = 3;
 pub const CONFLICT: u8 = 4;
 /// A file, a directory, a permission or missing trust.
 pub const IO: u8 = 5;
+/// The run waits for a decision; its reply follows in the thread.
+pub(crate) const PARKED: u8 = 6;
 /// A supervised kernel reached its restart limit.
 pub const CRASHED: u8 = 70;
 /// A kernel requests a restart from its supervisor.

@@ -63,6 +63,7 @@ fn suggested_commands_exist() {
         CreateExtension,
         ListExtensions,
         ReloadExtension { id: "echo" },
+        ShowQuestion { id: "01k" },
         ListModels,
         ShowStatus,
         StopKernel,

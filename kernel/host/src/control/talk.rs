@@ -30,21 +30,21 @@ pub(super) async fn serve_messages(
             return write_line(&mut write, &ServerMessage::Failed(failure)).await;
         }
     };
-    let mut server_lines = channel.attach();
+    let mut client = channel.attach();
     let mut client_lines = spawn_line_reader::<ClientMessage>(read);
     let limit = kernel.extensions().limits().control;
     loop {
         tokio::select! {
             // Messages of the kernel first: a client that floods its side must not delay them.
             biased;
-            line = server_lines.recv() => match line {
+            line = client.lines.recv() => match line {
                 // A client that does not read is disconnected; it can attach again and receive the
                 // full reply.
                 Some(line) => with_timeout(limit, write_line(&mut write, &line)).await?,
                 None => return Ok(()),
             },
             message = client_lines.recv() => match message.transpose()? {
-                Some(message) => channel.handle_client_message(message),
+                Some(message) => channel.handle_client_message(client.id, message).await,
                 // The client has disconnected; the run continues without it.
                 None => return Ok(()),
             },

@@ -37,6 +37,7 @@ const LAYERS: &[&[&str]] = &[
     ],
     &[
         "skillhost-core",
+        "skillhost-questions",
         "skillhost-models",
         "skillhost-terminal",
         "skill-ledger",
@@ -203,11 +204,23 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "skillhost-questions",
+        &[
+            "skillhost-control",
+            "skillhost-conversation",
+            "skillhost-home",
+            "skillhost-payload",
+            "skillhost-tasks",
+        ],
+    ),
+    (
         "skillhost-kernel",
         &[
             "skillhost-engine",
             "skillhost-tasks",
             "skillhost-programs",
+            "skillhost-questions",
+            "skillhost-tasks",
             "skillhost-command",
             "skillhost-scripts",
             "skillhost-agents",
