@@ -100,6 +100,8 @@ fn help_requires_no_home() {
       ask          Send one message to an agent and print the reply
       chat         Chat with an agent
       thread       List and show stored threads
+      task         Submit, list, cancel and retry background tasks
+      inbox        List and decide the questions that wait for you
       event        Show events and retry failed deliveries
       agent        List and show agents
       extension    Create, build, approve, reload and inspect extensions [alias: ext]

@@ -239,6 +239,44 @@ fn approval_at_terminal_shows_subject() {
 }
 
 #[test]
+fn newer_work_file_is_kept() {
+    let home = worker_home();
+    let id = id_of(&submit(&home, &["worker", "x"]));
+    let path = home.path("sandbox/data/kernel/work.db");
+    let file = rusqlite::Connection::open(&path).unwrap();
+    let version: i64 = file.query_row("PRAGMA user_version", [], |row| row.get(0)).unwrap();
+    file.execute_batch("PRAGMA journal_mode = DELETE; PRAGMA user_version = 900").unwrap();
+    drop(file);
+    let newer = fs::read(&path).unwrap();
+    for args in [&["task", "list"][..], &["task", "submit", "worker", "y"], &["inbox", "list"]] {
+        let failed = home.skillhost(args).exits(5);
+        assert!(failed.stderr.contains("hint: "), "{failed}");
+    }
+    let doctor = home.skillhost(["ext", "doctor"]).exits(1).stdout;
+    assert!(doctor.contains("unhealthy tasks: not executed: "), "{doctor}");
+    assert_eq!(fs::read(&path).unwrap(), newer);
+    let file = rusqlite::Connection::open(&path).unwrap();
+    file.execute_batch(&format!("PRAGMA user_version = {version}")).unwrap();
+    drop(file);
+    home.skillhost(["task", "show", &id]).success();
+}
+
+#[test]
+fn ids_are_completed_in_shell() {
+    let home = worker_home();
+    let id = id_of(&submit(&home, &["worker", "x", "--title", "Water the plants"]));
+    let asked = ask(&home, "5", QuestionKind::Choice, &[]);
+    let complete = |words: &[&str]| {
+        let mut command = home.command();
+        command.env("SKILLHOST_COMPLETE", "fish").args(["--", "skillhost"]).args(words);
+        home.start(&mut command).finish().success().stdout
+    };
+    assert_eq!(complete(&["task", "show", &id[..20]]), format!("{id}\tWater the plants\n"));
+    assert!(complete(&["inbox", "approve", "01k"]).starts_with(&asked.id));
+    assert!(complete(&["task", "submit", "wor"]).starts_with("worker"));
+}
+
+#[test]
 fn damaged_work_file_is_kept() {
     let home = worker_home();
     submit(&home, &["worker", "x"]);
