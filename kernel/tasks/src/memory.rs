@@ -344,6 +344,9 @@ impl StoreTransaction for MemoryRows {
     }
 
     fn update_question(&mut self, question: &Question) -> StoreResult<()> {
+        let stored = self.questions.get(&question.id);
+        let is_open = stored.is_none_or(|stored| stored.state == QuestionState::Open);
+        assert!(is_open, "a closed question was changed");
         self.insert_question(question)
     }
 

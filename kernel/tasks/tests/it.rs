@@ -5,5 +5,7 @@
 mod conformance;
 #[path = "it/fixture.rs"]
 mod fixture;
+#[path = "it/random.rs"]
+mod random;
 #[path = "it/sqlite_file.rs"]
 mod sqlite_file;
