@@ -166,3 +166,7 @@ fn insert_into(table: &str, columns: &str) -> String {
     let values: Vec<_> = (1..=count).map(|number| format!("?{number}")).collect();
     format!("INSERT INTO {table} ({columns}) VALUES ({})", values.join(", "))
 }
+
+#[cfg(test)]
+#[path = "statements/tests.rs"]
+mod tests;

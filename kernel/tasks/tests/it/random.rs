@@ -4,11 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use skillhost_events::Clock;
-use skillhost_tasks::{
-    MemoryQueue, OperationResult, OutboxRow, QueryResult, Question, Queue, SqliteQueue, Task,
-    TaskFilter, TaskId, TaskQuery,
-};
+use skillhost_tasks::{MemoryQueue, OperationResult, QueryResult, Queue, SqliteQueue, TaskQuery};
 
+use crate::all_rows::{all_outbox, all_questions, all_tasks, list_tasks, read_details};
 use crate::fixture::START_MS;
 
 #[path = "random/generator.rs"]
@@ -25,54 +23,7 @@ const ROUND: u64 = 500;
 const OPERATIONS: u64 = 3_000;
 /// The operations of later rounds from one comparison of all rows to the next.
 const ROWS_INTERVAL: u64 = 25;
-/// The limit of lists: every row.
-const ALL: usize = 1_000_000;
 const YEAR_MS: u64 = 365 * 24 * 60 * 60 * 1000;
-
-async fn list_tasks(queue: &dyn Queue, limit: usize) -> Vec<Task> {
-    let filter = TaskFilter { limit, ..TaskFilter::default() };
-    match queue.read(TaskQuery::Tasks(filter)).await.unwrap() {
-        QueryResult::Tasks(tasks) => tasks,
-        other => panic!("{other:?}"),
-    }
-}
-
-async fn list_questions(queue: &dyn Queue) -> Vec<Question> {
-    let (state, kind, task, thread) = (None, None, None, None);
-    let query = TaskQuery::Questions { state, kind, task, thread, limit: ALL };
-    match queue.read(query).await.unwrap() {
-        QueryResult::Questions(questions) => questions,
-        other => panic!("{other:?}"),
-    }
-}
-
-async fn list_outbox(queue: &dyn Queue) -> Vec<OutboxRow> {
-    match queue.read(TaskQuery::Outbox { limit: ALL }).await.unwrap() {
-        QueryResult::Outbox(rows) => rows,
-        other => panic!("{other:?}"),
-    }
-}
-
-/// Returns the answers about the parts of tasks, and to the queries that filter.
-async fn read_details(queue: &dyn Queue, tasks: &[TaskId]) -> Vec<QueryResult> {
-    let all = TaskFilter { limit: ALL, ..TaskFilter::default() };
-    let thread = TaskFilter { thread: Some("a".to_owned()), ..all.clone() };
-    let handle = TaskQuery::Handle { sha256: "a".to_owned(), principal: "b".to_owned() };
-    let mut queries = vec![TaskQuery::Counts, TaskQuery::NextDue, TaskQuery::Tasks(thread), handle];
-    for task in tasks {
-        queries.push(TaskQuery::Input(task.clone()));
-        queries.push(TaskQuery::Attempts(task.clone()));
-        queries.push(TaskQuery::Lines { task: task.clone(), after: 0, limit: ALL });
-        let (root, parent) = (Some(task.clone()), Some(task.clone()));
-        queries.push(TaskQuery::Tasks(TaskFilter { root, ..all.clone() }));
-        queries.push(TaskQuery::Tasks(TaskFilter { parent, ..all.clone() }));
-    }
-    let mut found = Vec::new();
-    for query in queries {
-        found.push(queue.read(query).await.unwrap());
-    }
-    found
-}
 
 /// Returns a result with the parts of its error.
 fn comparable(result: &OperationResult) -> String {
@@ -137,29 +88,28 @@ impl ComparedStores {
     async fn refresh(&mut self) {
         let recent = usize::try_from(RECENT).unwrap();
         self.generator.tasks = list_tasks(&self.memory, recent).await;
-        let questions = list_questions(&self.memory).await;
+        let questions = all_questions(&self.memory).await;
         self.generator.questions = questions.into_iter().rev().take(12).collect();
         // Before any of them is acknowledged.
-        let outbox = list_outbox(&*self.store).await;
+        let outbox = all_outbox(&*self.store).await;
         self.history.observe_outbox(&outbox);
         self.generator.outbox = outbox.iter().take(5).map(|row| row.seq).collect();
     }
 
     /// Compares every row, and checks the rows of the store against their history.
     async fn compare_rows(&mut self) {
-        let tasks = list_tasks(&*self.store, ALL).await;
-        assert_eq!(tasks, list_tasks(&self.memory, ALL).await);
-        let questions = list_questions(&*self.store).await;
-        assert_eq!(questions, list_questions(&self.memory).await);
-        let outbox = list_outbox(&*self.store).await;
-        assert_eq!(outbox, list_outbox(&self.memory).await);
+        let tasks = all_tasks(&*self.store).await;
+        assert_eq!(tasks, all_tasks(&self.memory).await);
+        let questions = all_questions(&*self.store).await;
+        assert_eq!(questions, all_questions(&self.memory).await);
+        let outbox = all_outbox(&*self.store).await;
+        assert_eq!(outbox, all_outbox(&self.memory).await);
         self.history.observe_outbox(&outbox);
         self.history.observe_rows(&tasks, &questions);
     }
 
     async fn compare_details(&self) {
-        let ids: Vec<_> =
-            list_tasks(&self.memory, ALL).await.into_iter().map(|task| task.id).collect();
+        let ids: Vec<_> = all_tasks(&self.memory).await.into_iter().map(|task| task.id).collect();
         let expected = read_details(&self.memory, &ids).await;
         assert_eq!(read_details(&*self.store, &ids).await, expected);
     }
