@@ -42,7 +42,10 @@ fn initialize_reports_server_capabilities() {
             "resources": { "subscribe": true, "listChanged": true },
             "prompts": { "listChanged": true },
             "completions": {},
-            "extensions": { "io.modelcontextprotocol/skills": { "directoryRead": true } },
+            "extensions": {
+                "io.modelcontextprotocol/skills": { "directoryRead": true },
+                "io.modelcontextprotocol/tasks": {},
+            },
         })
     );
     assert_eq!(info["serverInfo"]["name"], "skillhost");
