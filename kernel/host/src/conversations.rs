@@ -315,7 +315,10 @@ impl MessageChannel {
         can_park: bool,
         line: impl FnOnce(u64, QuestionReference) -> ServerMessage,
     ) -> Result<Option<Question>, CallError> {
-        let stored = self.questions.ask(question).await?;
+        let stored = match can_park {
+            true => self.questions.ask_and_wait(question).await?,
+            false => self.questions.ask(question).await?,
+        };
         // Decided before an earlier run of the message ended.
         if stored.state != QuestionState::Open {
             return Ok(Some(stored));

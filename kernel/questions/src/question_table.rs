@@ -198,6 +198,22 @@ impl QuestionTable {
         Ok(questions)
     }
 
+    /// Stores a question as [`QuestionTable::ask`] for a run that waits for it, so that it never
+    /// looks parked in between.
+    ///
+    /// # Errors
+    /// As for [`QuestionTable::ask`].
+    pub async fn ask_and_wait(&self, question: NewQuestion) -> Result<Question, CallError> {
+        let id = question.id.clone();
+        self.lock_waiting().insert(id.clone(), WaitState::Waiting);
+        let asked = self.ask(question).await;
+        // Another question was asked before about the same bytes, or none could be stored.
+        if asked.as_ref().map_or(true, |stored| stored.id != id) {
+            self.lock_waiting().remove(&id);
+        }
+        asked
+    }
+
     /// Lists the questions that the parked run of a message has left open.
     ///
     /// # Errors
