@@ -115,12 +115,8 @@ impl Kernel {
         add_program_tools(&agents);
         task_ends.set_notices(tasks.end_notices());
         let schedules = ScheduleService::new(agents.clone());
-        let messages = UserMessages::new(
-            agents.clone(),
-            Arc::clone(&delivery),
-            Arc::clone(&conversations),
-            Arc::clone(&questions),
-        );
+        let messages =
+            UserMessages::new(agents.clone(), Arc::clone(&delivery), Arc::clone(&conversations));
         let config_watch = ConfigWatch::new(agents.clone(), supervised);
         let shared = Arc::new(KernelShared {
             agents,

@@ -51,7 +51,6 @@ pub(crate) struct UserMessages {
     agents: AgentRuntime,
     delivery: Arc<EventDelivery>,
     conversations: Arc<MessageChannels>,
-    questions: Arc<QuestionTable>,
 }
 
 impl UserMessages {
@@ -59,9 +58,8 @@ impl UserMessages {
         agents: AgentRuntime,
         delivery: Arc<EventDelivery>,
         conversations: Arc<MessageChannels>,
-        questions: Arc<QuestionTable>,
     ) -> Self {
-        Self { agents, delivery, conversations, questions }
+        Self { agents, delivery, conversations }
     }
 
     /// Stores a user message. This kernel answers it or, if it ends before, the next one; a message
@@ -113,9 +111,8 @@ impl UserMessages {
             if let Some(dead) = dead.iter().find(|dead| dead.event.id == known.id) {
                 return Ok(Some(dead_letter_reply(dead)));
             }
-            let parked = self.questions.list_parked(&message).await?;
-            let is_parked = !parked.is_empty();
-            return Ok(is_parked.then(|| MessageReply::Error(parked_error(&parked))));
+            // It runs, or is parked: then the reply follows the decision.
+            return Ok(None);
         }
         // A message that no agent can answer is rejected at once, and not stored.
         self.agents.refresh_agent(&message.agent).await?.require_ready()?;

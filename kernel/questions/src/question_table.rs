@@ -4,14 +4,13 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use skillhost_control::{QuestionClosure, QuestionDecision, UserMessage};
+use skillhost_control::{QuestionClosure, QuestionDecision};
 use skillhost_payload::{CallError, ErrorKind};
 use skillhost_tasks::{
     Decider, Decision, DecisionOutcome, NewQuestion, Question, QuestionState, TaskQuery, TaskQueue,
 };
 use tokio::sync::Notify;
 
-use crate::call_question::message_of_question;
 use crate::question_id::is_live_only;
 
 /// The interval at which a waiting run looks for decisions of other processes.
@@ -212,21 +211,6 @@ impl QuestionTable {
             self.lock_waiting().remove(&id);
         }
         asked
-    }
-
-    /// Lists the questions that the parked run of a message has left open.
-    ///
-    /// # Errors
-    /// The error of the store.
-    pub async fn list_parked(&self, message: &UserMessage) -> Result<Vec<String>, CallError> {
-        let mut open = self.list_open(&message.thread).await?;
-        let waiting = self.lock_waiting();
-        open.retain(|question| {
-            message_of_question(question).as_deref() == Some(&message.message_id)
-                && !is_live_only(question)
-                && !waiting.contains_key(&question.id)
-        });
-        Ok(open.into_iter().map(|question| question.id).collect())
     }
 
     /// Withdraws the questions that a killed kernel left open and that no run can ask again. Only the
