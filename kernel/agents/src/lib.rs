@@ -18,7 +18,9 @@ pub use agent_runtime::{AgentRuntime, WeakAgentRuntime};
 pub use run_gate::RunGate;
 pub use runtime::kernel_tools::kernel_tool_table;
 pub use runtime::session::RunSessions;
-pub use runtime::{NoticeSource, RequestEstimate, RunControl, RunError, RunRequest, ThreadNotice};
+pub use runtime::{
+    NoticeSource, RequestEstimate, RunControl, RunError, RunRequest, TaskCall, ThreadNotice,
+};
 pub use skillhost_budget::{BudgetLimits, BudgetUsage, ExhaustedLimit, RunBudget};
 pub use templates::{RenderedTemplate, TemplateLoader, render_template};
 pub use turn::{ComposedTurn, TurnRequest};

@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 pub(crate) mod agent_alias;
 mod arguments;
 mod build_extension;
+mod call_approval;
 mod calls;
 mod compaction;
 mod configure_extension;
@@ -34,6 +35,7 @@ mod program_calls;
 mod reporter;
 mod request_restart;
 mod request_secure_input;
+mod resolved_tool;
 mod run;
 mod run_call;
 mod run_control;
@@ -42,11 +44,13 @@ mod run_state;
 pub(crate) mod session;
 mod session_skills;
 mod skills;
+mod task_call;
 mod tool_effect;
 mod tool_spec;
 mod workspace_access;
 
 pub use run_control::{NoticeSource, RequestEstimate, RunControl, ThreadNotice};
+pub use task_call::TaskCall;
 
 /// The inputs of an agent run.
 #[derive(Clone, Default)]

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use skillhost_agents::{RunControl, RunError, RunRequest, WeakAgentRuntime};
 use skillhost_conversation::{ModelErrorKind, Thread};
-use skillhost_payload::OperatorCommand;
-use skillhost_tasks::{FailureReason, TaskKind, TaskOutcome};
+use skillhost_tasks::{TaskKind, TaskOutcome};
 
+use crate::failed_task::{budget_outcome, error_outcome, target_outcome};
 use crate::running_tasks::{RunningTask, RunningTasks};
 use crate::task_channel::TaskChannel;
 use crate::task_recorder::TaskLineWriter;
@@ -29,7 +29,7 @@ impl TaskExecutor for AgentTaskExecutor {
         let Some(agents) = self.agents.upgrade() else { return RunEnd::Stop };
         if let Err(error) = agents.refresh_agent(&run.task.target).await {
             // The task ends instead of waiting for an agent that may never come.
-            return RunEnd::Finish(target_outcome(&error.to_string(), &error.hint()));
+            return RunEnd::Finish(target_outcome(&run.task, &error.to_string(), &error.hint()));
         }
         let mut thread = match open_thread(run).await {
             Ok(thread) => thread,
@@ -106,12 +106,8 @@ fn to_run_end(run: &TaskRun, error: &RunError) -> RunEnd {
             Some(by) => RunEnd::Finish(TaskOutcome::Cancelled { by }),
             None => RunEnd::Stop,
         },
-        RunError::Budget { .. } => {
-            let reason = FailureReason::Budget;
-            let hint = "submit it again with a larger budget, or raise the limits of the agent";
-            RunEnd::Finish(TaskOutcome::Failed { reason, message, hint: hint.to_owned() })
-        }
-        RunError::Agent(_) => RunEnd::Finish(target_outcome(&message, &hint)),
+        RunError::Budget { which } => RunEnd::Finish(budget_outcome(&run.task, *which)),
+        RunError::Agent(_) => RunEnd::Finish(target_outcome(&run.task, &message, &hint)),
         RunError::Model(model)
             if matches!(
                 model.kind,
@@ -122,19 +118,4 @@ fn to_run_end(run: &TaskRun, error: &RunError) -> RunEnd {
         }
         _ => RunEnd::Finish(error_outcome(&message, &hint)),
     }
-}
-
-fn error_outcome(message: &str, hint: &str) -> TaskOutcome {
-    let (reason, message) = (FailureReason::Error, message.to_owned());
-    TaskOutcome::Failed { reason, message, hint: hint.to_owned() }
-}
-
-/// Returns the outcome of a task whose target cannot be used.
-pub(crate) fn target_outcome(message: &str, hint: &str) -> TaskOutcome {
-    let (reason, message) = (FailureReason::Target, message.to_owned());
-    let hint = match hint {
-        "" => format!("see: {}; then retry the task", OperatorCommand::CheckExtensions),
-        hint => format!("{hint}; then retry the task"),
-    };
-    TaskOutcome::Failed { reason, message, hint }
 }

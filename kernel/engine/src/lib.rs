@@ -12,6 +12,7 @@ mod call_question;
 mod end_notices;
 mod engine;
 mod engine_parts;
+mod failed_task;
 mod outbox_relay;
 mod running_tasks;
 mod task_channel;

@@ -3,24 +3,25 @@
 //! The begin and the end of the call are lines of the task. A call that was cut off between them is
 //! made again where that is harmless; where it is not, a person decides.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use skillhost_agents::{RunControl as _, WeakAgentRuntime};
-use skillhost_conversation::UncertainCall;
+use skillhost_agents::{AgentRuntime, RunControl as _, TaskCall, WeakAgentRuntime};
+use skillhost_conversation::{
+    ApprovalDecision, ApprovalRequest, Channel as _, UncertainCall, UncertainDecision,
+};
 use skillhost_core::KernelError;
 use skillhost_files::sha256_hex;
-use skillhost_payload::{CallContext, CallEffect, CallOrigin, ErrorKind, ToolOutput};
-use skillhost_tasks::{
-    FailureReason, NewWait, Question, QuestionState, TaskKind, TaskOutcome, TaskQuery,
+use skillhost_payload::{
+    CallContext, CallEffect, CallError, CallOrigin, CatalogScope, ErrorKind, ToolOutput,
 };
+use skillhost_tasks::{FailureReason, QueueError, Task, TaskKind, TaskOutcome};
 
-use crate::agent_task::target_outcome;
-use crate::call_question::{AGAIN, HAPPENED, make_uncertain};
+use crate::failed_task::{budget_outcome, target_outcome};
+use crate::task_channel::TaskChannel;
 use crate::task_run::{RunEnd, TaskExecutor, TaskRun, call_origin};
-
-/// The number of questions of a task that are read.
-const MAX_QUESTIONS: usize = 1_000;
 
 /// The executor of tool calls.
 pub(crate) struct ToolTaskExecutor {
@@ -47,12 +48,6 @@ enum ToolCallLine {
     },
 }
 
-/// The decision about a call that may have happened.
-enum Repetition {
-    Again,
-    End(RunEnd),
-}
-
 #[async_trait]
 impl TaskExecutor for ToolTaskExecutor {
     fn kind(&self) -> TaskKind {
@@ -72,23 +67,21 @@ impl TaskExecutor for ToolTaskExecutor {
         }
         let effect = match agents.tool_effect(&run.task.target, call_origin(&run.task)).await {
             Ok(effect) => effect,
-            Err(error) => return RunEnd::Finish(target_outcome(&error.to_string(), &error.hint())),
+            Err(error) => {
+                let outcome = target_outcome(&run.task, &error.to_string(), &error.hint());
+                return RunEnd::Finish(outcome);
+            }
         };
+        let call = ToolTaskCall::new(run);
         let is_once = |line: &ToolCallLine| matches!(line, ToolCallLine::Started { effect } if *effect == CallEffect::Once);
         let attempts = u32::try_from(lines.len()).unwrap_or(u32::MAX);
-        if attempts > 0 && (effect == CallEffect::Once || lines.iter().any(is_once)) {
-            match resolve_uncertain_call(run, attempts).await {
-                Repetition::Again => {}
-                Repetition::End(end) => return end,
-            }
+        if attempts > 0
+            && (effect == CallEffect::Once || lines.iter().any(is_once))
+            && let Some(end) = resolve_uncertain_call(&call, attempts).await
+        {
+            return end;
         }
-        if run.recorder.check_call().await.is_err() {
-            return RunEnd::Stop;
-        }
-        if record_line(run, &ToolCallLine::Started { effect }).await.is_err() {
-            return RunEnd::Stop;
-        }
-        let context = call_context(run, agents.extensions().next_call_id());
+        let context = call_context(run, &agents);
         // The wait for a worker or a person has cost nothing so far.
         let active = run.recorder.budget().start_call(context.call_id);
         let called = tokio::select! {
@@ -98,62 +91,112 @@ impl TaskExecutor for ToolTaskExecutor {
                 return RunEnd::Finish(TaskOutcome::Cancelled { by });
             }
             limit = run.recorder.budget().wait_for_deadline() => {
-                let message = format!("budget of {limit} is exhausted");
-                return RunEnd::Finish(TaskOutcome::failed(FailureReason::Budget, message));
+                return RunEnd::Finish(budget_outcome(&run.task, limit));
             }
-            called = agents.invoke_tool(context, &run.task.target, &run.input) => called,
+            called = agents.invoke_for_task(context, &run.task.target, &run.input, &call) => called,
         };
         drop(active);
-        end_call(run, effect, called).await
-    }
-}
-
-/// Returns the end of a task whose call has returned.
-async fn end_call(
-    run: &TaskRun,
-    effect: CallEffect,
-    called: Result<ToolOutput, KernelError>,
-) -> RunEnd {
-    match called {
-        Ok(ToolOutput { text, is_error, structured, .. }) => {
-            let structured = structured.and_then(|raw| serde_json::from_str(raw.get()).ok());
-            let line = ToolCallLine::Ended {
-                text: text.clone(),
-                is_error,
-                structured: structured.clone(),
-            };
-            // Without the line the next attempt would not know of the result.
-            if record_line(run, &line).await.is_err() {
-                return RunEnd::Stop;
+        match called {
+            // The store has failed, or another claim has the task: the tool was not invoked.
+            _ if call.is_stopped() => RunEnd::Stop,
+            Ok(Some(output)) => end_call(run, output).await,
+            Ok(None) => RunEnd::Park(call.channel.take_wait()),
+            Err(error) if call.is_refused() => {
+                let text = error.to_string();
+                RunEnd::Finish(TaskOutcome::Completed { text, structured: None, is_error: true })
             }
-            RunEnd::Finish(TaskOutcome::Completed { text, structured, is_error })
+            Err(error) => end_failed_call(&run.task, effect, &error),
         }
-        Err(error) => match (error.kind(), effect) {
-            (ErrorKind::NotFound, _) => {
-                RunEnd::Finish(target_outcome(&error.to_string(), &error.hint()))
-            }
-            // Only where a repetition is harmless: the error may hide an effect.
-            (ErrorKind::Unavailable | ErrorKind::Timeout, CallEffect::Read | CallEffect::Keyed) => {
-                RunEnd::Retry(error.to_string())
-            }
-            _ => {
-                let (message, hint) = (error.to_string(), error.hint());
-                let reason = FailureReason::Error;
-                RunEnd::Finish(TaskOutcome::Failed { reason, message, hint })
-            }
-        },
     }
 }
 
-async fn record_line(
-    run: &TaskRun,
-    line: &ToolCallLine,
-) -> Result<(), skillhost_tasks::QueueError> {
+/// The call of a task, as the dispatch of calls sees it.
+struct ToolTaskCall<'a> {
+    run: &'a TaskRun,
+    channel: TaskChannel,
+    /// A person has refused the call.
+    is_refused: AtomicBool,
+    /// The start of the call could not be recorded.
+    is_stopped: AtomicBool,
+}
+
+impl<'a> ToolTaskCall<'a> {
+    fn new(run: &'a TaskRun) -> Self {
+        Self {
+            run,
+            channel: TaskChannel::new(run.queue.clone(), run.task.id.clone()),
+            is_refused: AtomicBool::default(),
+            is_stopped: AtomicBool::default(),
+        }
+    }
+
+    fn is_refused(&self) -> bool {
+        self.is_refused.load(Ordering::Relaxed)
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.is_stopped.load(Ordering::Relaxed)
+    }
+}
+
+#[async_trait]
+impl TaskCall for ToolTaskCall<'_> {
+    async fn request_approval(&self, request: &ApprovalRequest) -> ApprovalDecision {
+        let decision = self.channel.request_approval(request).await;
+        let is_refused = matches!(decision, ApprovalDecision::Refuse { .. });
+        self.is_refused.store(is_refused, Ordering::Relaxed);
+        decision
+    }
+
+    async fn start_call(&self, effect: CallEffect) -> Result<(), CallError> {
+        let run = self.run;
+        let started = async {
+            // The decision of a person may have taken longer than the claim lasts.
+            run.recorder.check_call().await?;
+            record_line(run, &ToolCallLine::Started { effect }).await.map_err(CallError::from)
+        };
+        started.await.inspect_err(|_| self.is_stopped.store(true, Ordering::Relaxed))
+    }
+}
+
+/// Returns the end of a task whose tool has returned.
+async fn end_call(run: &TaskRun, output: ToolOutput) -> RunEnd {
+    let ToolOutput { text, is_error, structured, .. } = output;
+    let structured: Option<Value> = structured.and_then(|raw| serde_json::from_str(raw.get()).ok());
+    let (text_line, structured_line) = (text.clone(), structured.clone());
+    let line = ToolCallLine::Ended { text: text_line, is_error, structured: structured_line };
+    // Without the line the next attempt would not know of the result.
+    if record_line(run, &line).await.is_err() {
+        return RunEnd::Stop;
+    }
+    RunEnd::Finish(TaskOutcome::Completed { text, structured, is_error })
+}
+
+/// Returns the end of a task whose call has failed.
+fn end_failed_call(task: &Task, effect: CallEffect, error: &KernelError) -> RunEnd {
+    let (message, hint) = (error.to_string(), error.hint());
+    match (error.kind(), effect) {
+        // The tool, not something that it looked for.
+        _ if matches!(error, KernelError::NotFound { .. }) => {
+            RunEnd::Finish(target_outcome(task, &message, &hint))
+        }
+        // Only where a repetition is harmless: the error may hide an effect.
+        (ErrorKind::Unavailable | ErrorKind::Timeout, CallEffect::Read | CallEffect::Keyed) => {
+            RunEnd::Retry(message)
+        }
+        (kind, _) => {
+            let reason = if kind.is_fault() { FailureReason::Crash } else { FailureReason::Error };
+            RunEnd::Finish(TaskOutcome::Failed { reason, message, hint })
+        }
+    }
+}
+
+async fn record_line(run: &TaskRun, line: &ToolCallLine) -> Result<(), QueueError> {
     // An enum of texts and JSON values is always valid JSON.
     run.recorder.record(vec![serde_json::to_string(line).unwrap_or_default()]).await
 }
 
-fn call_context(run: &TaskRun, call_id: u64) -> CallContext {
+fn call_context(run: &TaskRun, agents: &AgentRuntime) -> CallContext {
     let (task, origin) = (&run.task, call_origin(&run.task));
     CallContext {
         agent_id: match origin {
@@ -162,7 +205,12 @@ fn call_context(run: &TaskRun, call_id: u64) -> CallContext {
         },
         session_id: format!("task-{}", task.id),
         turn_id: format!("task-{}-{}", task.id, task.epoch),
-        call_id,
+        call_id: agents.extensions().next_call_id(),
+        // As for a plain call of the client.
+        catalog: match origin {
+            CallOrigin::Mcp => agents.extensions().settings().mcp.catalog.scope(),
+            CallOrigin::Agent | CallOrigin::Operator => CatalogScope::default(),
+        },
         origin,
         correlation_id: Some(
             task.submitter.correlation_id.clone().unwrap_or_else(|| task.id.to_string()),
@@ -177,8 +225,10 @@ fn call_key(run: &TaskRun) -> String {
     sha256_hex(format!("call of a task\n{}", run.task.id).as_bytes())
 }
 
-/// Asks whether a call that may have happened is made again.
-async fn resolve_uncertain_call(run: &TaskRun, attempts: u32) -> Repetition {
+/// Asks whether a call that may have happened is made again; returns `None` if it is, else the end of
+/// the attempt.
+async fn resolve_uncertain_call(call: &ToolTaskCall<'_>, attempts: u32) -> Option<RunEnd> {
+    let run = call.run;
     let request = UncertainCall {
         agent_id: run.task.submitter.agent.clone().unwrap_or_else(|| "operator".to_owned()),
         tool: run.task.target.clone(),
@@ -189,26 +239,10 @@ async fn resolve_uncertain_call(run: &TaskRun, attempts: u32) -> Repetition {
         extension_sha256: None,
         can_park: true,
     };
-    let question = make_uncertain(&run.task.id, &request);
-    let query = TaskQuery::Questions {
-        state: None,
-        kind: Some(question.kind),
-        task: Some(run.task.id.clone()),
-        thread: None,
-        limit: MAX_QUESTIONS,
-    };
-    let Ok(known) = run.queue.questions(query).await else { return Repetition::End(RunEnd::Stop) };
-    // The number of attempts is part of the call, so each attempt has its own question.
-    let is_same = |known: &&Question| known.call == question.call;
-    let Some(closed) =
-        known.iter().rev().find(is_same).filter(|known| known.state != QuestionState::Open)
-    else {
-        let wait = NewWait { questions: vec![question], ..NewWait::default() };
-        return Repetition::End(RunEnd::Park(wait));
-    };
-    match closed.choice.as_deref().filter(|_| closed.state == QuestionState::Decided) {
-        Some(AGAIN) => Repetition::Again,
-        Some(HAPPENED) => Repetition::End(RunEnd::Finish(TaskOutcome::Completed {
+    match call.channel.resolve_uncertain_call(&request).await {
+        UncertainDecision::Again => None,
+        UncertainDecision::Parked => Some(RunEnd::Park(call.channel.take_wait())),
+        UncertainDecision::Happened => Some(RunEnd::Finish(TaskOutcome::Completed {
             text:
                 "the call was cut off; a person confirmed that it happened, but its result is not \
                    known"
@@ -216,10 +250,10 @@ async fn resolve_uncertain_call(run: &TaskRun, attempts: u32) -> Repetition {
             structured: None,
             is_error: false,
         })),
-        _ => {
+        UncertainDecision::Stop => {
             let message = "the call was cut off and may have happened; it was not made again";
             let outcome = TaskOutcome::failed(FailureReason::Error, message);
-            Repetition::End(RunEnd::Finish(outcome))
+            Some(RunEnd::Finish(outcome))
         }
     }
 }

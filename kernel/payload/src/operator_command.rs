@@ -56,6 +56,11 @@ pub enum OperatorCommand<'a> {
         /// The question's id.
         id: &'a str,
     },
+    /// Submit a task that has ended again.
+    RetryTask {
+        /// The task's id.
+        id: &'a str,
+    },
     /// List models.
     ListModels,
     /// Print the state of the kernel.
@@ -183,6 +188,7 @@ impl fmt::Display for OperatorCommand<'_> {
             Self::ListExtensions => f.write_str("ext list"),
             Self::ReloadExtension { id } => write!(f, "ext reload {id}"),
             Self::ShowQuestion { id } => write!(f, "inbox show {id}"),
+            Self::RetryTask { id } => write!(f, "task retry {id}"),
             Self::ListModels => f.write_str("model list"),
             Self::ShowStatus => f.write_str("status"),
             Self::StopKernel => f.write_str("stop"),

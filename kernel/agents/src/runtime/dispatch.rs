@@ -7,9 +7,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use skillhost_conversation::{ApprovalDecision, ApprovalRequest, RunEntry};
 use skillhost_core::mistakes::truncate;
-use skillhost_core::{CallGrant, KernelError, PinnedInstance, Plugin, PreparedCall, ToolEntry};
+use skillhost_core::{CallGrant, KernelError, PinnedInstance, PreparedCall, ToolEntry};
 use skillhost_manifest::ExtensionId;
 use skillhost_payload::{
     ActiveSkillsChange, ApprovalPolicy, CallContext, CallError, CallOrigin, ErrorKind,
@@ -17,58 +16,24 @@ use skillhost_payload::{
 };
 use tokio::time::Instant;
 
-use super::lineage::describe_chain;
+use super::call_approval::{ApprovedCall, CallApproval};
+use super::resolved_tool::{ResolvedTool, ToolTarget};
 use super::run_call::{CallOutcome, RunCall};
 use super::session::RunSession;
+use super::task_call::TaskCall;
 use crate::agent_runtime::AgentRuntime;
 use crate::missing_tool::explain_missing_tool;
 use crate::turn::TurnRequest;
 
-/// A resolved tool with its implementation.
-pub(super) struct ResolvedTool {
-    pub(super) entry: ToolEntry,
-    target: ToolTarget,
-}
-
-/// The implementation of a tool.
-enum ToolTarget {
-    Extension(PinnedInstance),
-    Builtin(Arc<dyn Plugin>),
-}
-
-impl ResolvedTool {
-    /// Returns the sha256 of the extension's approved files, if it has such.
-    fn extension_sha256(&self) -> Option<String> {
-        match &self.target {
-            ToolTarget::Extension(instance) => instance.sha256.clone(),
-            ToolTarget::Builtin(_) => None,
-        }
-    }
-
-    /// Returns whether calls may change the active skills: the tool states it, and its extension
-    /// provides skills.
-    fn changes_skills(&self) -> bool {
-        let is_provider = match &self.target {
-            ToolTarget::Extension(instance) => instance.provides(skill_interface::NAME),
-            ToolTarget::Builtin(_) => false,
-        };
-        self.entry.spec.changes_skills && is_provider
-    }
-}
-
-/// A call that may require approval.
-struct Call<'a> {
-    tool: &'a ResolvedTool,
-    arguments: &'a str,
-    prepared: &'a mut PreparedCall,
-}
-
-/// The outcome of a requested approval.
-enum CallApproval {
-    Granted,
-    /// The user changed the arguments, so the changed call requires its own approval.
-    Changed(String),
-    Parked,
+/// The maker of a call, which keeps a record of its start.
+#[derive(Clone, Copy)]
+enum CallMaker<'a> {
+    /// Any other.
+    Other,
+    /// The model of a run.
+    Model(&'a RunCall<'a>),
+    /// A task that is this call.
+    Task(&'a dyn TaskCall),
 }
 
 /// The length limit of changed arguments in a result for the model, in bytes.
@@ -87,7 +52,7 @@ impl AgentRuntime {
         arguments: &'a str,
     ) -> BoxFuture<'a, Result<ToolOutput, KernelError>> {
         Box::pin(async move {
-            match self.dispatch_call(context, name, arguments, None).await? {
+            match self.dispatch_call(context, name, arguments, CallMaker::Other).await? {
                 CallOutcome::Returned(output) => Ok(output),
                 // Only a tool of the kernel parks a call, and only one of a run's model.
                 CallOutcome::Uncertain | CallOutcome::Parked => {
@@ -106,7 +71,30 @@ impl AgentRuntime {
         arguments: &'a str,
         call: &'a RunCall<'a>,
     ) -> BoxFuture<'a, Result<CallOutcome, KernelError>> {
-        self.dispatch_call(context, name, arguments, Some(call))
+        self.dispatch_call(context, name, arguments, CallMaker::Model(call))
+    }
+
+    /// Makes the call of a task. Returns `None` if an approval of it is parked.
+    ///
+    /// # Errors
+    /// As for [`AgentRuntime::invoke_tool`], and the error of [`TaskCall::start_call`].
+    pub fn invoke_for_task<'a>(
+        &'a self,
+        context: CallContext,
+        name: &'a str,
+        arguments: &'a str,
+        task: &'a dyn TaskCall,
+    ) -> BoxFuture<'a, Result<Option<ToolOutput>, KernelError>> {
+        Box::pin(async move {
+            match self.dispatch_call(context, name, arguments, CallMaker::Task(task)).await? {
+                CallOutcome::Returned(output) => Ok(Some(output)),
+                CallOutcome::Parked => Ok(None),
+                // Only the call of a run's model has such a record.
+                CallOutcome::Uncertain => {
+                    Err(CallError::new(ErrorKind::Unavailable, "the call was not made").into())
+                }
+            }
+        })
     }
 
     fn dispatch_call<'a>(
@@ -114,9 +102,14 @@ impl AgentRuntime {
         mut context: CallContext,
         name: &'a str,
         arguments: &'a str,
-        call: Option<&'a RunCall<'a>>,
+        maker: CallMaker<'a>,
     ) -> BoxFuture<'a, Result<CallOutcome, KernelError>> {
         Box::pin(async move {
+            let (call, task) = match maker {
+                CallMaker::Other => (None, None),
+                CallMaker::Model(call) => (Some(call), None),
+                CallMaker::Task(task) => (None, Some(task)),
+            };
             let found = self.find_current_tool(&context, name).await?;
             // A program has several names.
             let name = &*found.entry.spec.name.clone();
@@ -155,8 +148,9 @@ impl AgentRuntime {
             let mut prepared = loop {
                 // A call that fails anyway fails before any approval is requested.
                 let mut prepared = self.prepare_call(&found, &context, name, &arguments).await?;
-                let shown = Call { tool: &found, arguments: &arguments, prepared: &mut prepared };
-                match self.require_approval(&context, session.as_ref(), shown).await? {
+                let shown =
+                    ApprovedCall { tool: &found, arguments: &arguments, prepared: &mut prepared };
+                match self.require_approval(&context, session.as_ref(), task, shown).await? {
                     CallApproval::Granted => break prepared,
                     CallApproval::Parked => return Ok(CallOutcome::Parked),
                     CallApproval::Changed(changed) => match found.entry.arguments.check(&changed) {
@@ -186,6 +180,9 @@ impl AgentRuntime {
                 };
                 // On disk before the call has an effect.
                 call.start(found.entry.spec.call_effect(), changed).await?;
+            }
+            if let Some(task) = task {
+                task.start_call(found.entry.spec.call_effect()).await?;
             }
             // Time counts only from here, as an approval may take days.
             let _active = session.as_ref().map(|run| run.budget.start_call(context.call_id));
@@ -420,122 +417,6 @@ impl AgentRuntime {
             names => format!("use one of: {}", names.join(", ")),
         }))
     }
-
-    /// Requests an approval, where the tool or its effect requires one.
-    async fn require_approval(
-        &self,
-        context: &CallContext,
-        session: Option<&Arc<RunSession>>,
-        call: Call<'_>,
-    ) -> Result<CallApproval, CallError> {
-        let entry = &call.tool.entry;
-        let always = match entry.spec.needs_approval {
-            _ if call.prepared.is_protected => true,
-            ApprovalPolicy::UnlessGranted if call.prepared.grant == CallGrant::Given => {
-                return Ok(CallApproval::Granted);
-            }
-            ApprovalPolicy::Never => return Ok(CallApproval::Granted),
-            ApprovalPolicy::UnlessGranted => false,
-            ApprovalPolicy::Always => true,
-        };
-        // An operator's own call is its approval.
-        if context.origin == CallOrigin::Operator {
-            return Ok(CallApproval::Granted);
-        }
-        let session = session.ok_or_else(|| no_approver_error(&entry.spec.name))?;
-        let scope = call.prepared.scope.clone();
-        let scope = scope.as_deref();
-        let grant = call.prepared.grant;
-        if !always && self.is_approved(session, &entry.spec.name, scope, grant) {
-            return Ok(CallApproval::Granted);
-        }
-        if let (None, ToolTarget::Extension(instance)) = (&call.prepared.details, &call.tool.target)
-            && let Some(effect) =
-                self.visible_effect(instance, &entry.spec, context, call.arguments).await?
-        {
-            // An approval of one call covers the changes that were shown with it.
-            call.prepared.details = Some(effect.details);
-            call.prepared.effect = Some(effect.digest);
-        }
-        let request = ApprovalRequest {
-            agent_id: session.agent.to_string(),
-            tool: entry.spec.name.clone(),
-            extension: entry.owner.to_string(),
-            arguments: call.arguments.to_owned(),
-            destructive: entry.spec.destructive,
-            always,
-            details: match (describe_chain(context), call.prepared.details.clone()) {
-                (Some(chain), Some(details)) => Some(format!("{chain}\n{details}")),
-                (chain, details) => chain.or(details),
-            },
-            call_key: context.idempotency_key.clone(),
-            effect_digest: call.prepared.effect.clone(),
-            extension_sha256: call.tool.extension_sha256(),
-            can_park: session.can_park(context),
-        };
-        match self.request_approval(session, &request, scope, grant).await? {
-            ApprovalDecision::Once => Ok(CallApproval::Granted),
-            // An approval for each call is never stored, whichever decision the client sends.
-            ApprovalDecision::Session => {
-                if !always {
-                    self.run_sessions().record_approval(session, &request.tool, scope);
-                }
-                Ok(CallApproval::Granted)
-            }
-            ApprovalDecision::Edited { arguments } => Ok(CallApproval::Changed(arguments)),
-            ApprovalDecision::Parked => Ok(CallApproval::Parked),
-            ApprovalDecision::Refuse { reason } => {
-                let why = if reason.is_empty() { String::new() } else { format!(": {reason}") };
-                Err(CallError::new(
-                    ErrorKind::Denied,
-                    format!("call of `{}` was not approved{why}", request.tool),
-                )
-                .with_hint("do not make the same call again; find another way or ask the user"))
-            }
-        }
-    }
-
-    fn is_approved(
-        &self,
-        session: &RunSession,
-        tool: &str,
-        scope: Option<&str>,
-        grant: CallGrant,
-    ) -> bool {
-        (grant == CallGrant::ByTool && session.permissions.load().is_granted(tool))
-            || self.run_sessions().has_approval(session, tool, scope)
-    }
-
-    /// Requests a decision from the run's channel, one request at a time.
-    async fn request_approval(
-        &self,
-        session: &RunSession,
-        request: &ApprovalRequest,
-        scope: Option<&str>,
-        grant: CallGrant,
-    ) -> Result<ApprovalDecision, CallError> {
-        let channel = session.reporter.channel.as_ref();
-        let channel = channel.ok_or_else(|| no_approver_error(&request.tool))?;
-        let _alone = session.approval_lock.lock().await;
-        // Another call of the same tool may have been approved during the wait for the lock.
-        if !request.always && self.is_approved(session, &request.tool, scope, grant) {
-            return Ok(ApprovalDecision::Once);
-        }
-        let asked = channel.request_approval(request);
-        let decision = match self.within_approval_limit(request.can_park, asked).await {
-            Some(ApprovalDecision::Parked) if !request.can_park => {
-                ApprovalDecision::Refuse { reason: "this call cannot wait for it".to_owned() }
-            }
-            Some(decision) => decision,
-            None => {
-                let limit = self.extensions().limits().approval.as_millis();
-                ApprovalDecision::Refuse { reason: format!("approval timed out after {limit} ms") }
-            }
-        };
-        let (tool, recorded) = (request.tool.clone(), decision.clone());
-        session.reporter.record(&RunEntry::Approval { tool, decision: recorded });
-        Ok(decision)
-    }
 }
 
 async fn call_extension(
@@ -573,16 +454,4 @@ fn no_thread_error(name: &str) -> CallError {
             "`{name}` changes the skills of a thread: only a model calls it, in a run of its own"
         ),
     )
-}
-
-fn no_approver_error(tool: &str) -> CallError {
-    CallError::new(
-        ErrorKind::Denied,
-        format!("tool `{tool}` requires approval, but no approval channel is available"),
-    )
-    .with_hint(format!(
-        "approve it in `{}`, or run: {}",
-        OperatorCommand::StartChat,
-        OperatorCommand::CallTool { name: Some(tool) }
-    ))
 }

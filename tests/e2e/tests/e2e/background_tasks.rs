@@ -4,18 +4,13 @@
 use std::time::{Duration, Instant};
 
 use mock_model::{MockModel, Step, Wire};
-use rustix::process::{Pid, Signal, kill_process};
-use skillhost_tasks::{
-    Decider, Decision, FailureReason, NewTask, SqliteQueue, Task, TaskBudget, TaskId, TaskKind,
-    TaskOutcome, TaskQueue, TaskState,
-};
-use test_support::{Background, TestHome};
+use skillhost_tasks::{FailureReason, NewTask, TaskBudget, TaskKind, TaskOutcome, TaskState};
+use test_support::TestHome;
 
 use crate::agents_scene::{REVIEW, ask_agent, last_thread};
 use crate::fixtures::{agent_manifest, repository_root, shipped_manifest, skill_md, start_kernel};
+use crate::home_queue::{HomeQueue, STUCK_AFTER, failure_of, kill, result_of};
 
-/// The time after which a test is stuck.
-const LIMIT: Duration = Duration::from_secs(30);
 const REVIEW_TASK: &str = "Review the kv extension for best practices";
 
 /// Creates a home with the shipped worker, an orchestrator that submits tasks, and a skill.
@@ -34,78 +29,8 @@ fn tasks_home(mock: &MockModel) -> TestHome {
         .trusted()
 }
 
-/// The queue in the file of a home.
-struct HomeQueue {
-    queue: TaskQueue,
-    runtime: tokio::runtime::Runtime,
-}
-
-impl HomeQueue {
-    fn open(home: &TestHome) -> Self {
-        let directory = home.path("sandbox/data/kernel");
-        std::fs::create_dir_all(&directory).unwrap();
-        let queue = TaskQueue::new(std::sync::Arc::new(SqliteQueue::in_directory(&directory)));
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        Self { queue, runtime }
-    }
-
-    fn submit(&self, new: NewTask) -> Task {
-        self.runtime.block_on(self.queue.submit(new)).unwrap().task
-    }
-
-    fn find(&self, id: &TaskId) -> Task {
-        self.runtime.block_on(self.queue.find(id)).unwrap().unwrap()
-    }
-
-    /// Waits until a task satisfies a condition.
-    fn wait_for(&self, id: &TaskId, condition: impl Fn(&Task) -> bool) -> Task {
-        let start = Instant::now();
-        loop {
-            let task = self.find(id);
-            if condition(&task) {
-                return task;
-            }
-            assert!(start.elapsed() < LIMIT, "{task:#?}");
-            let store = self.queue.store();
-            self.runtime.block_on(store.wait_for_change(Duration::from_millis(200)));
-        }
-    }
-
-    fn wait_for_end(&self, id: &TaskId) -> Task {
-        self.wait_for(id, |task| task.state.is_terminal())
-    }
-
-    /// Returns the only task.
-    fn only_task(&self) -> Task {
-        let filter = skillhost_tasks::TaskFilter::default();
-        let tasks = self.runtime.block_on(self.queue.list(filter)).unwrap();
-        let [task] = tasks.as_slice() else { panic!("{tasks:#?}") };
-        task.clone()
-    }
-}
-
 fn agent_task(text: &str) -> NewTask {
     NewTask::new(TaskKind::Agent, "task_worker_agent", text)
-}
-
-fn result_of(task: &Task) -> &str {
-    match &task.outcome {
-        Some(TaskOutcome::Completed { text, .. }) => text,
-        other => panic!("{other:?}"),
-    }
-}
-
-fn failure_of(task: &Task) -> FailureReason {
-    match &task.outcome {
-        Some(TaskOutcome::Failed { reason, .. }) => *reason,
-        other => panic!("{other:?}"),
-    }
-}
-
-fn kill(kernel: Background) {
-    let pid = Pid::from_raw(i32::try_from(kernel.id()).unwrap()).unwrap();
-    kill_process(pid, Signal::KILL).unwrap();
-    let _ = kernel.finish();
 }
 
 /// Waits until a thread has a notice, and returns the number of its notices.
@@ -118,7 +43,7 @@ fn wait_for_notices(home: &TestHome, thread: &str) -> usize {
         if count > 0 {
             return count;
         }
-        assert!(start.elapsed() < LIMIT, "{text}");
+        assert!(start.elapsed() < STUCK_AFTER, "{text}");
         std::thread::yield_now();
     }
 }
@@ -212,7 +137,7 @@ fn running_task_is_cancelled_soon() {
     let kernel = start_kernel(&home);
     let _ = mock.wait_for(1);
     let start = Instant::now();
-    queue.runtime.block_on(queue.queue.cancel(task.id.clone(), "operator")).unwrap();
+    queue.cancel(&task.id);
     let ended = queue.wait_for_end(&task.id);
     assert_eq!(ended.outcome, Some(TaskOutcome::Cancelled { by: "operator".into() }));
     assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
@@ -269,19 +194,12 @@ fn approval_of_a_task_waits_parked() {
     let kernel = start_kernel(&home);
     let waiting = queue.wait_for(&task.id, |task| task.state == TaskState::Waiting);
     assert_eq!((waiting.waits.questions.len(), waiting.worker), (1, None));
-    let question = queue.runtime.block_on(queue.queue.open_questions(10)).unwrap().remove(0);
+    let question = queue.only_question();
     assert!(!home.path("sandbox/notes.txt").exists() && question.subject.contains("notes.txt"));
     // The question survives the kernel.
     kill(kernel);
     let kernel = start_kernel(&home);
-    let decision = Decision {
-        question: question.id,
-        digest: question.digest,
-        choice: "approve".into(),
-        reason: None,
-        decider: Decider { name: "operator".into(), surface: "test".into() },
-    };
-    queue.runtime.block_on(queue.queue.decide(decision)).unwrap();
+    queue.decide(&question, "approve");
     assert_eq!(result_of(&queue.wait_for_end(&task.id)), "Written.");
     assert_eq!(std::fs::read_to_string(home.path("sandbox/notes.txt")).unwrap(), "kept");
     kernel.interrupt().success();
