@@ -19,7 +19,8 @@ pub use run_gate::RunGate;
 pub use runtime::kernel_tools::kernel_tool_table;
 pub use runtime::session::RunSessions;
 pub use runtime::{
-    NoticeSource, RequestEstimate, RunControl, RunError, RunRequest, TaskCall, ThreadNotice,
+    DelegationState, NoticeSource, RequestEstimate, RunControl, RunError, RunRequest, TaskCall,
+    ThreadNotice,
 };
 pub use skillhost_budget::{BudgetLimits, BudgetUsage, ExhaustedLimit, RunBudget};
 pub use templates::{RenderedTemplate, TemplateLoader, render_template};

@@ -30,6 +30,7 @@ pub(crate) mod kernel_tools;
 mod lineage;
 mod loop_guard;
 mod model_request;
+mod parked_calls;
 mod permissions;
 mod program_calls;
 mod reporter;
@@ -49,7 +50,7 @@ mod tool_effect;
 mod tool_spec;
 mod workspace_access;
 
-pub use run_control::{NoticeSource, RequestEstimate, RunControl, ThreadNotice};
+pub use run_control::{DelegationState, NoticeSource, RequestEstimate, RunControl, ThreadNotice};
 pub use task_call::TaskCall;
 
 /// The inputs of an agent run.

@@ -1,10 +1,12 @@
 //! The state of a running kernel, and what its operator has to know.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use skillhost_home::LoadRejection;
 use skillhost_manifest::ExtensionId;
+use skillhost_payload::CallError;
 
 use crate::load_report::LoadedExtension;
 use crate::schedule::ScheduleSummary;
@@ -39,6 +41,15 @@ pub struct KernelStatus {
     pub active_runs: usize,
     /// The requests of runs that wait for an answer of the user.
     pub questions: Vec<OpenQuestionSummary>,
+    /// The number of tasks in each state that has any.
+    #[serde(default)]
+    pub tasks: BTreeMap<String, u64>,
+    /// The number of questions in the inbox that wait for a decision.
+    #[serde(default)]
+    pub open_questions: usize,
+    /// The error of the store of tasks, until its next success.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_problem: Option<CallError>,
     /// The schedules, the next due one first.
     pub schedules: Vec<ScheduleSummary>,
     /// What the kernel has not applied, and what the client may lack.

@@ -9,6 +9,7 @@ use skillhost_tasks::{TaskKind, TaskOutcome};
 
 use crate::failed_task::{budget_outcome, error_outcome, target_outcome};
 use crate::running_tasks::{RunningTask, RunningTasks};
+use crate::subtask::{TaskRunControl, subtask_origin};
 use crate::task_channel::TaskChannel;
 use crate::task_recorder::TaskLineWriter;
 use crate::task_run::{RunEnd, TaskExecutor, TaskRun};
@@ -40,10 +41,17 @@ impl TaskExecutor for AgentTaskExecutor {
             claim: run.lease.claim.clone(),
             queue: run.queue.clone(),
             channel: Arc::clone(&channel),
+            origin: subtask_origin(run.recorder.origin()),
         };
         // Before the run: its first tool call looks the task up.
         let _listed = self.running.insert(thread.id(), running);
-        let control: Arc<dyn RunControl> = Arc::clone(&run.recorder) as Arc<dyn RunControl>;
+        let control: Arc<dyn RunControl> = Arc::new(TaskRunControl {
+            recorder: Arc::clone(&run.recorder),
+            channel: Arc::clone(&channel),
+            queue: run.queue.clone(),
+            task: run.task.clone(),
+            thread: thread.id().to_owned(),
+        });
         let request = RunRequest {
             agent: Some(run.task.target.clone()),
             prompt: run.input.clone(),

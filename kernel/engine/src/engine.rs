@@ -20,6 +20,9 @@ use crate::task_tools::add_tools;
 use crate::tool_task::ToolTaskExecutor;
 use crate::work_loop::WorkLoop;
 
+/// The number of open questions that are counted.
+const MAX_QUESTIONS: usize = 10_000;
+
 /// The parts of a kernel that the engine works with.
 pub struct EngineOptions {
     /// The agents.
@@ -56,6 +59,8 @@ pub struct TaskEngineStatus {
     pub problem: Option<QueueError>,
     /// The number of tasks in each state that has any.
     pub counts: BTreeMap<TaskState, u64>,
+    /// The number of open questions.
+    pub open_questions: usize,
 }
 
 impl TaskEngine {
@@ -133,11 +138,16 @@ impl TaskEngine {
     /// Returns the state of the engine.
     pub fn status(&self) -> BoxFuture<'_, TaskEngineStatus> {
         Box::pin(async move {
-            let (counts, problem) = match self.parts.queue.counts().await {
-                Ok(counts) => (counts.into_iter().collect(), self.parts.problem()),
-                Err(error) => (BTreeMap::new(), Some(error)),
+            let queue = &self.parts.queue;
+            let read = async {
+                let counts = queue.counts().await?;
+                Ok::<_, QueueError>((counts, queue.open_questions(MAX_QUESTIONS).await?.len()))
             };
-            TaskEngineStatus { is_claiming: self.is_started(), problem, counts }
+            let (counts, open_questions, problem) = match read.await {
+                Ok((counts, open)) => (counts.into_iter().collect(), open, self.parts.problem()),
+                Err(error) => (BTreeMap::new(), 0, Some(error)),
+            };
+            TaskEngineStatus { is_claiming: self.is_started(), problem, counts, open_questions }
         })
     }
 }

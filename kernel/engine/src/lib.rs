@@ -15,6 +15,7 @@ mod engine_parts;
 mod failed_task;
 mod outbox_relay;
 mod running_tasks;
+mod subtask;
 mod task_channel;
 mod task_lease;
 mod task_recorder;

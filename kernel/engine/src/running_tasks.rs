@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use skillhost_agents::AgentRuntime;
 use skillhost_payload::{CallContext, CallError, ErrorKind};
-use skillhost_tasks::{TaskAmounts, TaskClaim, TaskId, TaskProgress, TaskQueue, WaitMode};
+use skillhost_tasks::{
+    SubmitterOrigin, TaskAmounts, TaskClaim, TaskId, TaskProgress, TaskQueue, WaitMode,
+};
 
 use crate::task_channel::TaskChannel;
 
@@ -21,6 +23,8 @@ pub(crate) struct RunningTask {
     pub(crate) claim: TaskClaim,
     pub(crate) queue: TaskQueue,
     pub(crate) channel: Arc<TaskChannel>,
+    /// The origin of its subtasks.
+    pub(crate) origin: SubmitterOrigin,
 }
 
 /// A guard that keeps a task listed until it is dropped.
@@ -39,6 +43,11 @@ impl RunningTasks {
     /// Returns the task whose thread this is.
     pub(crate) fn task_of_thread(&self, thread: &str) -> Option<TaskId> {
         self.lock().get(thread).map(|running| running.claim.task.clone())
+    }
+
+    /// Returns the origin of the tasks that a task submits.
+    pub(crate) fn subtask_origin(&self, task: &TaskId) -> Option<SubmitterOrigin> {
+        self.find(task).map(|running| running.origin)
     }
 
     /// Parks a call of a task's run until tasks have ended; returns the error that ends the call.

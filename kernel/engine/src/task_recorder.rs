@@ -3,10 +3,7 @@
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use async_trait::async_trait;
-use skillhost_agents::{
-    BudgetLimits, BudgetUsage, RequestEstimate, RunBudget, RunControl, RunError,
-};
+use skillhost_agents::{BudgetLimits, BudgetUsage, RequestEstimate, RunBudget, RunError};
 use skillhost_files::{AppendReceipt, LineWriter};
 use skillhost_payload::{CallError, CallOrigin, ErrorKind};
 use skillhost_tasks::{QueueError, QueueErrorKind, Task, TaskAmounts, TaskBudget, TaskQueue};
@@ -107,13 +104,13 @@ impl TaskRecorder {
     }
 }
 
-#[async_trait]
-impl RunControl for TaskRecorder {
-    fn origin(&self) -> CallOrigin {
+/// The control of a run by its task, see [`skillhost_agents::RunControl`].
+impl TaskRecorder {
+    pub(crate) fn origin(&self) -> CallOrigin {
         self.origin
     }
 
-    async fn start_request(&self, estimate: RequestEstimate) -> Result<(), RunError> {
+    pub(crate) async fn start_request(&self, estimate: RequestEstimate) -> Result<(), RunError> {
         // Dropped by the engine, which sees the loss as well.
         self.lease.wait_for_claim().await.map_err(|LostClaimError| RunError::Cancelled)?;
         let recorded = self.record_with(Vec::new(), to_amounts(estimate)).await;
@@ -121,12 +118,12 @@ impl RunControl for TaskRecorder {
         recorded.map_err(|_| RunError::Cancelled)
     }
 
-    fn finish_request(&self, estimate: RequestEstimate) {
+    pub(crate) fn finish_request(&self, estimate: RequestEstimate) {
         let mut ended = self.lock_ended_requests();
         *ended = ended.saturating_add(to_amounts(estimate));
     }
 
-    async fn check_call(&self) -> Result<(), CallError> {
+    pub(crate) async fn check_call(&self) -> Result<(), CallError> {
         self.lease.wait_for_claim().await.map_err(|LostClaimError| {
             CallError::new(ErrorKind::Cancelled, "the task was taken over; the call was not made")
         })

@@ -21,6 +21,7 @@ use skillhost_tasks::{
 };
 
 use crate::running_tasks::RunningTasks;
+use crate::subtask::make_title;
 
 /// The owner of the tools, for `uses_tools`; reserved as an id.
 const TASKS_OWNER: &str = "tasks";
@@ -282,10 +283,12 @@ impl TaskTools {
         // An unknown agent is an error of this call, not of the task later.
         caller.agents.refresh_agent(&agent).await.map_err(CallError::from)?;
         let after = parse_ids(&after)?;
-        let title = title.unwrap_or_else(|| first_line(&task));
+        let title = title.unwrap_or_else(|| make_title(&task));
         let default_notice =
             if caller.task.is_some() { EndNotice::Silent } else { EndNotice::Note };
         let key = key.or_else(|| context.idempotency_key.clone());
+        let origin = caller.task.as_ref().and_then(|task| self.running.subtask_origin(task));
+        let origin = origin.unwrap_or(SubmitterOrigin::Agent);
         let new = NewTask {
             title,
             budget,
@@ -296,7 +299,7 @@ impl TaskTools {
             scope: format!("thread:{}", caller.thread),
             key,
             submitter: TaskSubmitter {
-                origin: SubmitterOrigin::Agent,
+                origin,
                 agent: Some(context.agent_id.clone()),
                 thread: Some(caller.thread.clone()),
                 principal: None,
@@ -413,7 +416,7 @@ impl TaskTools {
     async fn is_own(&self, caller: &TaskCaller, task: &Task) -> Result<bool, CallError> {
         let mut task = task.clone();
         for _ in 0..MAX_DEPTH {
-            if task.submitter.origin == SubmitterOrigin::Agent
+            if matches!(task.submitter.origin, SubmitterOrigin::Agent | SubmitterOrigin::Mcp)
                 && task.submitter.thread.as_ref() == Some(&caller.thread)
             {
                 return Ok(true);
@@ -441,10 +444,6 @@ fn parse_ids(ids: &[String]) -> Result<Vec<TaskId>, CallError> {
 fn parse_args<T: DeserializeOwned>(arguments: &str) -> Result<T, CallError> {
     serde_json::from_str(arguments)
         .map_err(|error| CallError::new(ErrorKind::InvalidArgument, format!("arguments: {error}")))
-}
-
-fn first_line(text: &str) -> String {
-    text.lines().next().unwrap_or_default().chars().take(100).collect()
 }
 
 fn tasks_output(tasks: &[Task]) -> ToolOutput {

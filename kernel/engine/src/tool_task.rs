@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use skillhost_agents::{AgentRuntime, RunControl as _, TaskCall, WeakAgentRuntime};
+use skillhost_agents::{AgentRuntime, TaskCall, WeakAgentRuntime};
 use skillhost_conversation::{
     ApprovalDecision, ApprovalRequest, Channel as _, UncertainCall, UncertainDecision,
 };

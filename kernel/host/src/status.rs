@@ -5,6 +5,8 @@ use skillhost_control::{
     KernelNotices, KernelStatus, ScheduleSummary, StatusAgent, StatusExtension,
 };
 use skillhost_core::{Agent, elapsed_ms};
+use skillhost_payload::CallError;
+use skillhost_tasks::TaskState;
 
 use crate::kernel::Kernel;
 
@@ -18,6 +20,8 @@ impl Kernel {
             let mut schedules = self.list_schedules().await;
             schedules.sort_by_key(next_due_time);
             let agents = self.agents().list_agents();
+            let tasks = self.tasks().status().await;
+            let by_state = |(state, count): (TaskState, u64)| (state.as_str().to_owned(), count);
             KernelStatus {
                 pid: std::process::id(),
                 supervised: started.supervised,
@@ -32,6 +36,9 @@ impl Kernel {
                 model_problem: self.find_model_problem(),
                 active_runs: self.agents().run_sessions().count(),
                 questions: self.message_channels().open_questions(),
+                tasks: tasks.counts.into_iter().map(by_state).collect(),
+                open_questions: tasks.open_questions,
+                task_problem: tasks.problem.map(CallError::from),
                 schedules,
                 notices,
             }

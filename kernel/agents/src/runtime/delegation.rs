@@ -8,10 +8,10 @@ use skillhost_conversation::{RunEntry, RunEvent, Thread};
 use skillhost_payload::{CallContext, CallError, CallOrigin, ToolOutput};
 use tokio_util::sync::CancellationToken;
 
-use super::RunError;
 use super::lineage::{check_depth, to_call_error};
 use super::run_start::{ParentRun, RunInput, RunSpec};
 use super::session::RunSession;
+use super::{DelegationState, RunControl, RunError};
 use crate::agent_runtime::AgentRuntime;
 
 impl AgentRuntime {
@@ -25,7 +25,11 @@ impl AgentRuntime {
         task: String,
     ) -> BoxFuture<'a, ToolOutput> {
         async move {
-            match self.run_delegate(session, context, agent_id, task).await {
+            let replied = match session.subtask_control(context).cloned() {
+                Some(control) => self.submit_delegate(&*control, context, agent_id, task).await,
+                None => self.run_delegate(session, context, agent_id, task).await,
+            };
+            match replied {
                 Ok(text) => ToolOutput { text, ..ToolOutput::default() },
                 Err(error) => {
                     let CallError { message, hint, .. } = error;
@@ -36,6 +40,22 @@ impl AgentRuntime {
             }
         }
         .boxed()
+    }
+
+    /// Delegates a task as a subtask of the task that the run works on, and waits for it parked.
+    async fn submit_delegate(
+        &self,
+        control: &dyn RunControl,
+        context: &CallContext,
+        agent_id: &str,
+        task: String,
+    ) -> Result<String, CallError> {
+        check_depth(context)?;
+        let agent = self.refresh_agent(agent_id).await?;
+        match control.delegate(context, agent.manifest.id.as_str(), task).await? {
+            DelegationState::Ended(replied) => replied,
+            DelegationState::Waiting => Err(self.park_call(context)),
+        }
     }
 
     async fn run_delegate(

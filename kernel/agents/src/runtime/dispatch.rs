@@ -179,7 +179,11 @@ impl AgentRuntime {
                     Cow::Borrowed(_) => None,
                 };
                 // On disk before the call has an effect.
-                call.start(found.entry.spec.call_effect(), changed).await?;
+                let effect = match &session {
+                    Some(session) => session.call_effect(&context, &found.entry),
+                    None => found.entry.spec.call_effect(),
+                };
+                call.start(effect, changed).await?;
             }
             if let Some(task) = task {
                 task.start_call(found.entry.spec.call_effect()).await?;

@@ -11,6 +11,7 @@ use skillhost_manifest::ExtensionId;
 use skillhost_payload::{ApprovalPolicy, CallContext, CallError, ToolOutput, ToolSpec};
 
 use super::create_agent::AgentPlan;
+use super::parked_calls::DELEGATE;
 use super::session::RunSession;
 use super::tool_spec::{new_spec, no_run_error, parse_args, shutdown_error, text_output};
 use super::{
@@ -22,7 +23,6 @@ use crate::agent_runtime::{AgentRuntime, WeakAgentRuntime};
 const DESCRIPTION: usize = 200;
 
 const LIST: &str = "list_agents";
-const DELEGATE: &str = "delegate_task";
 const CREATE: &str = "create_agent";
 
 /// Returns the specs of the kernel's tools.

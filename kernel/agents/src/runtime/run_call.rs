@@ -97,17 +97,6 @@ impl<'a> RunCall<'a> {
     }
 }
 
-impl RunSession {
-    /// Returns the run's channel if it may park the requests about a call: the run can be started
-    /// again, and the call is in its thread. The calls that a tool makes in turn have no key.
-    pub(super) fn can_park(&self, context: &CallContext) -> bool {
-        let channel = self.reporter.channel.as_ref();
-        self.durable
-            && context.idempotency_key.is_some()
-            && channel.is_some_and(|channel| channel.can_park())
-    }
-}
-
 impl AgentRuntime {
     /// Requests a decision about a call that may have happened. Returns `None` if the call is to be
     /// made.
@@ -119,7 +108,7 @@ impl AgentRuntime {
         entry: &ToolEntry,
         extension_sha256: Option<String>,
     ) -> Option<CallOutcome> {
-        let attempts = call.uncertain_attempts(entry.spec.call_effect())?;
+        let attempts = call.uncertain_attempts(session.call_effect(context, entry))?;
         let can_park = session.can_park(context);
         let request = UncertainCall {
             agent_id: session.agent.to_string(),

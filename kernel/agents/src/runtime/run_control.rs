@@ -1,7 +1,7 @@
 //! The control of runs by the tasks that they work on, and the notices of tasks for threads.
 
 use async_trait::async_trait;
-use skillhost_payload::{CallError, CallOrigin};
+use skillhost_payload::{CallContext, CallError, CallOrigin};
 
 use super::RunError;
 
@@ -26,6 +26,27 @@ pub trait RunControl: Send + Sync {
     /// # Errors
     /// The error of the call, which must not be made.
     async fn check_call(&self) -> Result<(), CallError>;
+
+    /// Delegates a task of a call to another agent as a subtask, or finds the one of an earlier
+    /// attempt of the call.
+    ///
+    /// # Errors
+    /// The error of the call if the subtask cannot be submitted.
+    async fn delegate(
+        &self,
+        context: &CallContext,
+        agent: &str,
+        task: String,
+    ) -> Result<DelegationState, CallError>;
+}
+
+/// The state of a delegation to a subtask.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DelegationState {
+    /// The subtask has not ended: the call is parked.
+    Waiting,
+    /// The reply of the agent, or its error.
+    Ended(Result<String, CallError>),
 }
 
 /// The estimate of a model request.

@@ -204,3 +204,73 @@ fn approval_of_a_task_waits_parked() {
     assert_eq!(std::fs::read_to_string(home.path("sandbox/notes.txt")).unwrap(), "kept");
     kernel.interrupt().success();
 }
+
+#[test]
+fn delegation_is_subtask_with_budget() {
+    let mock = MockModel::new();
+    let task = r#"{"agent_id":"task_worker_agent","task":"Look at kv"}"#;
+    mock.answer_with(move |request| {
+        let messages = request.messages();
+        let is_worker = messages.iter().any(|message| message.text == "Look at kv");
+        let calls = messages.iter().filter(|message| message.role == "tool").count();
+        Some(match (is_worker, calls) {
+            (true, _) => Step::text("kv is fine.").held(),
+            (false, 0) => Step::calls("delegate_task", task),
+            (false, _) => Step::text(&format!("Heard: {}", request.last_text())),
+        })
+    });
+    let manager = "  instructions: You delegate.\n  uses_tools: [kernel]\n";
+    let home =
+        tasks_home(&mock).manifest("manager_agent", &agent_manifest("manager_agent", manager));
+    let home = home.trusted();
+    let queue = HomeQueue::open(&home);
+    let budget = TaskBudget { turns: Some(10), ..TaskBudget::default() };
+    let new = NewTask::new(TaskKind::Agent, "manager_agent", "Get it done");
+    let parent = queue.submit(NewTask { budget, ..new });
+    let kernel = start_kernel(&home);
+    let _ = mock.wait_for(2);
+    let waiting = queue.wait_for(&parent.id, |task| task.state == TaskState::Waiting);
+    // Half of the nine turns that were left, and no worker.
+    assert_eq!((waiting.worker, waiting.reserved.turns), (None, 5));
+    let status = home.skillhost(["status", "--json"]).success().json();
+    let tasks = serde_json::json!({ "running": 1, "waiting": 1 });
+    assert_eq!(
+        (&status["kernel"]["tasks"], &status["kernel"]["open_questions"]),
+        (&tasks, &0.into())
+    );
+    kill(kernel);
+    mock.release();
+    let kernel = start_kernel(&home);
+    let _ = mock.wait_for(3);
+    mock.release();
+    let ended = queue.wait_for_end(&parent.id);
+    assert_eq!(result_of(&ended), "Heard: kv is fine.");
+    // The turn of the killed attempt counts; the rest of the reservation is returned.
+    let child = queue.list().into_iter().find(|task| task.parent.is_some()).unwrap();
+    assert_eq!((ended.spent.turns, ended.reserved.turns), (2 + child.spent.turns, 0));
+    assert_eq!((queue.list().len(), child.depth, child.budget.turns), (2, 1, Some(5)));
+    kernel.interrupt().success();
+}
+
+#[test]
+fn delegation_back_is_refused() {
+    let mock = MockModel::new();
+    mock.answer_with(|request| {
+        let calls = request.messages().iter().filter(|message| message.role == "tool").count();
+        Some(match calls {
+            0 => Step::calls("delegate_task", r#"{"agent_id":"manager_agent","task":"Again"}"#),
+            _ => Step::text(&request.last_text()),
+        })
+    });
+    let manager = "  instructions: You delegate.\n  uses_tools: [kernel]\n";
+    let home =
+        tasks_home(&mock).manifest("manager_agent", &agent_manifest("manager_agent", manager));
+    let home = home.trusted();
+    let queue = HomeQueue::open(&home);
+    let task = queue.submit(NewTask::new(TaskKind::Agent, "manager_agent", "Get it done"));
+    let kernel = start_kernel(&home);
+    let ended = queue.wait_for_end(&task.id);
+    assert!(result_of(&ended).contains("cannot be delegated back to it"), "{ended:?}");
+    assert_eq!(queue.list().len(), 1);
+    kernel.interrupt().success();
+}
