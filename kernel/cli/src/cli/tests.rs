@@ -101,6 +101,7 @@ fn suggested_commands_exist() {
         ReviewProposals { id: Some("1") },
         RebaseProposal { id: "1" },
         RejectProposal { id: "1" },
+        RetryTask { id: "ID" },
     ];
     let problems: Vec<_> =
         commands.iter().filter_map(|command| check_command(&command.to_string()).err()).collect();
