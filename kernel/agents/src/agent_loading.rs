@@ -13,6 +13,7 @@ use skillhost_core::{
 use skillhost_events::topic;
 use skillhost_home::{DiscoveredManifest, DiscoveryResult, LoadPhase, LoadRejection};
 use skillhost_manifest::{ExtensionId, ExtensionKind, IntegrationMode, Manifest};
+use skillhost_payload::task_interface;
 
 use crate::agent_runtime::AgentRuntime;
 use crate::runtime::agent_alias::{agent_alias_plugin, agent_alias_spec};
@@ -87,7 +88,10 @@ impl AgentRuntime {
         }
         let agent = manifest.agent().expect("only agents are added");
         for used in &agent.uses_tools {
-            let silent = state.instances.get(used.as_str()).is_some_and(|i| i.specs.is_empty());
+            let silent = state
+                .instances
+                .get(used.as_str())
+                .is_some_and(|i| i.specs.is_empty() && !i.provides(task_interface::NAME));
             if silent {
                 report.notes.push(format!(
                     "{}:{}:{}: uses_tools: the extension `{}` has no tools",

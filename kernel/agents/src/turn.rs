@@ -118,7 +118,8 @@ impl AgentRuntime {
     }
 
     /// Returns whether a tool is one of an agent's `uses_tools`.
-    pub(crate) fn uses_tool(&self, agent: &Agent, owner: &ExtensionId, name: &str) -> bool {
+    #[must_use]
+    pub fn uses_tool(&self, agent: &Agent, owner: &ExtensionId, name: &str) -> bool {
         let uses = &agent.agent_manifest().uses_tools;
         // An agent cannot call itself as a tool.
         *owner != agent.manifest.id

@@ -93,6 +93,13 @@ pub enum ControlRequest {
     },
     /// Decides a stored question: returns the `QuestionClosure` of the decision that counts.
     Decide(QuestionDecision),
+    /// Checks the submission of a task of an extension: returns `PreparedTask`.
+    PrepareTask {
+        /// The kind, `extension/kind`.
+        target: String,
+        /// The input, as JSON text.
+        input: String,
+    },
     /// Activates a skill in an idle thread: returns its `SkillRef`.
     Activate {
         /// The thread.
@@ -151,6 +158,7 @@ impl ControlRequest {
             | Self::Turn { .. }
             | Self::Tools { .. }
             | Self::ExplainCall { .. }
+            | Self::PrepareTask { .. }
             | Self::Agents
             | Self::Agent { .. }
             | Self::Talk(_)

@@ -128,6 +128,16 @@ impl HostCallbacks {
             host_method::NOTIFY => {
                 self.publish_notice(&host, topic::NOTICE, payload).map(|_| Vec::new())
             }
+            host_method::STORE_TASK_STEP => {
+                let request = decode_request(payload)?;
+                services()?.store_task_step(self.extension.as_str(), request).await?;
+                Ok(Vec::new())
+            }
+            host_method::REPORT_TASK_PROGRESS => {
+                let report = decode_request(payload)?;
+                services()?.report_task_progress(self.extension.as_str(), report).await?;
+                Ok(Vec::new())
+            }
             host_method::REQUEST_RESTART => {
                 let UserNotice { text } = decode_request(payload)?;
                 services()?.request_restart(&text, self.extension.as_str()).await?;

@@ -1,7 +1,10 @@
 //! The parts of the kernel above the extension host that it calls.
 
 use async_trait::async_trait;
-use skillhost_payload::{AgentAnswer, AgentTask, CallError, ToolCall, ToolOutput};
+use skillhost_payload::{
+    AgentAnswer, AgentTask, CallError, StoreTaskStepRequest, TaskProgressReport, ToolCall,
+    ToolOutput,
+};
 
 use crate::state::KernelState;
 
@@ -13,6 +16,20 @@ pub trait HostServices: Send + Sync {
 
     /// Runs an agent on an extension's task.
     async fn run_agent(&self, task: AgentTask) -> Result<AgentAnswer, CallError>;
+
+    /// Stores a step of a task that an extension executes.
+    async fn store_task_step(
+        &self,
+        extension: &str,
+        request: StoreTaskStepRequest,
+    ) -> Result<(), CallError>;
+
+    /// Stores the progress of a task that an extension executes.
+    async fn report_task_progress(
+        &self,
+        extension: &str,
+        report: TaskProgressReport,
+    ) -> Result<(), CallError>;
 
     /// Requests a restart of the kernel.
     async fn request_restart(&self, reason: &str, by: &str) -> Result<(), CallError>;

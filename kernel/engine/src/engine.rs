@@ -7,6 +7,10 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use skillhost_agents::{AgentRuntime, NoticeSource, RunGate};
 use skillhost_core::ToolTable;
+use skillhost_payload::{
+    CallContext, CallError, CallOrigin, ErrorKind, PreparedTask, StoreTaskStepRequest,
+    TaskProgressReport,
+};
 use skillhost_tasks::{QueueError, TaskQueue, TaskState};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -14,7 +18,10 @@ use tokio_util::sync::CancellationToken;
 use crate::agent_task::AgentTaskExecutor;
 use crate::end_notices::EndNotices;
 use crate::engine_parts::EngineParts;
+use crate::extension_runs::ExtensionRuns;
+use crate::extension_task::ExtensionTaskExecutor;
 use crate::running_tasks::RunningTasks;
+use crate::task_kinds::prepare_task;
 use crate::task_run::TaskExecutor;
 use crate::task_tools::add_tools;
 use crate::tool_task::ToolTaskExecutor;
@@ -40,6 +47,7 @@ pub struct TaskEngine {
     parts: Arc<EngineParts>,
     notices: Arc<EndNotices>,
     running: Arc<RunningTasks>,
+    extension_runs: Arc<ExtensionRuns>,
     service: Mutex<Option<EngineService>>,
 }
 
@@ -76,11 +84,15 @@ impl TaskEngine {
         let agent_tasks =
             AgentTaskExecutor { agents: agents.clone(), running: Arc::clone(&running) };
         let tool_tasks = ToolTaskExecutor { agents: agents.clone() };
+        let extension_runs = Arc::new(ExtensionRuns::new(Arc::clone(&gate)));
+        let extension_tasks =
+            ExtensionTaskExecutor { agents: agents.clone(), runs: Arc::clone(&extension_runs) };
         let executors: Vec<Arc<dyn TaskExecutor>> =
-            vec![Arc::new(agent_tasks), Arc::new(tool_tasks)];
+            vec![Arc::new(agent_tasks), Arc::new(tool_tasks), Arc::new(extension_tasks)];
         let parts =
             EngineParts { agents, queue, gate, can_claim, executors, problem: Mutex::default() };
-        Self { parts: Arc::new(parts), notices, running, service: Mutex::default() }
+        let parts = Arc::new(parts);
+        Self { parts, notices, running, extension_runs, service: Mutex::default() }
     }
 
     /// Returns the queue.
@@ -99,6 +111,54 @@ impl TaskEngine {
     #[must_use]
     pub fn end_notices(&self) -> &Arc<EndNotices> {
         &self.notices
+    }
+
+    /// Checks the submission of a task of an extension by the operator, and returns its title.
+    ///
+    /// # Errors
+    /// An unknown kind, with similar ones; an input that the kind does not accept; the error of an
+    /// extension that is rejected or fails.
+    pub fn prepare_task<'a>(
+        &'a self,
+        target: &'a str,
+        input: &'a str,
+    ) -> BoxFuture<'a, Result<PreparedTask, CallError>> {
+        Box::pin(async move {
+            let stopped = || CallError::new(ErrorKind::Unavailable, "kernel is shutting down");
+            let agents = self.parts.agents.upgrade().ok_or_else(stopped)?;
+            let context = CallContext {
+                origin: CallOrigin::Operator,
+                call_id: agents.extensions().next_call_id(),
+                ..CallContext::default()
+            };
+            let prepared = prepare_task(agents.extensions(), &context, target, input).await?;
+            Ok(prepared.1)
+        })
+    }
+
+    /// Stores a step of a task that an extension executes.
+    ///
+    /// # Errors
+    /// A claim that is not current, a task of another extension, a step that is too large, an error
+    /// of the store.
+    pub fn store_task_step<'a>(
+        &'a self,
+        extension: &'a str,
+        request: StoreTaskStepRequest,
+    ) -> BoxFuture<'a, Result<(), CallError>> {
+        Box::pin(self.extension_runs.store_step(extension, request))
+    }
+
+    /// Stores the progress of a task that an extension executes.
+    ///
+    /// # Errors
+    /// As for [`TaskEngine::store_task_step`].
+    pub fn report_task_progress<'a>(
+        &'a self,
+        extension: &'a str,
+        report: TaskProgressReport,
+    ) -> BoxFuture<'a, Result<(), CallError>> {
+        Box::pin(self.extension_runs.report_progress(extension, report))
     }
 
     /// Starts to claim tasks, first those that an earlier process left; a second call has no effect.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use skillhost_agents::{AgentRuntime, WeakAgentRuntime};
 use skillhost_core::{Plugin, PreparedCall, ToolTable};
@@ -22,6 +23,7 @@ use skillhost_tasks::{
 
 use crate::running_tasks::RunningTasks;
 use crate::subtask::make_title;
+use crate::task_kinds::prepare_agent_task;
 
 /// The owner of the tools, for `uses_tools`; reserved as an id.
 const TASKS_OWNER: &str = "tasks";
@@ -61,8 +63,11 @@ struct TaskCaller {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SubmitTaskArgs {
-    agent: String,
-    task: String,
+    agent: Option<String>,
+    task: Option<String>,
+    /// `EXTENSION/KIND`, with its input, instead of an agent with its task.
+    kind: Option<String>,
+    input: Option<Box<RawValue>>,
     title: Option<String>,
     key: Option<String>,
     #[serde(default)]
@@ -140,10 +145,13 @@ fn tool_specs() -> Vec<ToolSpec> {
             SUBMIT,
             "Submits a task to an agent, which works on it in the background, also after a restart. \
              The agent sees no message of this thread: include everything that it needs. The same \
-             key and task return the task that exists.",
+             key and task return the task that exists. With `kind` and `input` instead of `agent` \
+             and `task`, an extension executes it.",
             &json!({
                 "agent": text("The agent, as list_agents names it."),
                 "task": text("The task, complete in itself."),
+                "kind": text("EXTENSION/KIND, for an extension of your tools that executes tasks."),
+                "input": {"type": "object", "description": "The input of the kind."},
                 "title": text("A short title for people."),
                 "key": text("A key of your choice, so that the task is submitted once."),
                 "after": {"type": "array", "items": {"type": "string"}, "maxItems": MAX_TASKS,
@@ -152,7 +160,7 @@ fn tool_specs() -> Vec<ToolSpec> {
                            "description": "note: this thread gets a notice. wake: you get a turn with it. silent: neither."},
                 "budget": budget
             }),
-            &["agent", "task"],
+            &[],
             CallEffect::Keyed,
         ),
         new_spec(
@@ -234,6 +242,28 @@ impl Plugin for TaskTools {
         Ok(tool_specs())
     }
 
+    async fn prepare(
+        &self,
+        context: &CallContext,
+        name: &str,
+        arguments: &str,
+    ) -> Result<PreparedCall, CallError> {
+        if name != SUBMIT {
+            return Ok(PreparedCall::default());
+        }
+        let args: SubmitTaskArgs = parse_args(arguments)?;
+        let (Some(kind), Some(input)) = (args.kind, args.input) else {
+            return Ok(PreparedCall::default());
+        };
+        let agents = &self.caller(context)?.agents;
+        let (spec, prepared) = prepare_agent_task(agents, context, &kind, input.get()).await?;
+        Ok(PreparedCall {
+            is_protected: spec.needs_approval,
+            details: Some(format!("{kind}: {}\n{}", prepared.title, spec.description)),
+            ..PreparedCall::default()
+        })
+    }
+
     async fn invoke(
         &self,
         context: &CallContext,
@@ -279,11 +309,26 @@ impl TaskTools {
         context: &CallContext,
         args: SubmitTaskArgs,
     ) -> Result<ToolOutput, CallError> {
-        let SubmitTaskArgs { agent, task, title, key, after, on_end, budget } = args;
-        // An unknown agent is an error of this call, not of the task later.
-        caller.agents.refresh_agent(&agent).await.map_err(CallError::from)?;
+        let SubmitTaskArgs { agent, task, kind, input, title, key, after, on_end, budget } = args;
         let after = parse_ids(&after)?;
-        let title = title.unwrap_or_else(|| make_title(&task));
+        // An unknown target is an error of this call, not of the task later.
+        let (kind, target, input, own_title) = match (agent, task, kind, input) {
+            (Some(agent), Some(task), None, None) => {
+                caller.agents.refresh_agent(&agent).await.map_err(CallError::from)?;
+                let title = make_title(&task);
+                (TaskKind::Agent, agent, task, title)
+            }
+            (None, None, Some(kind), Some(input)) => {
+                let (_, prepared) =
+                    prepare_agent_task(&caller.agents, context, &kind, input.get()).await?;
+                (TaskKind::Ext, kind, input.get().to_owned(), prepared.title)
+            }
+            _ => {
+                let message = "a task has either `agent` and `task`, or `kind` and `input`";
+                return Err(CallError::new(ErrorKind::InvalidArgument, message));
+            }
+        };
+        let title = title.unwrap_or(own_title);
         let default_notice =
             if caller.task.is_some() { EndNotice::Silent } else { EndNotice::Note };
         let key = key.or_else(|| context.idempotency_key.clone());
@@ -306,7 +351,7 @@ impl TaskTools {
                 correlation_id: context.correlation_id.clone(),
             },
             on_end: on_end.unwrap_or(default_notice),
-            ..NewTask::new(TaskKind::Agent, agent, task)
+            ..NewTask::new(kind, target, input)
         };
         let submitted = self.queue.submit(new).await?;
         let value = json!({
@@ -453,11 +498,13 @@ fn tasks_output(tasks: &[Task]) -> ToolOutput {
 fn describe_task(task: &Task) -> Value {
     let mut value = json!({
         "task": task.id,
-        "agent": task.target,
         "title": task.title,
         "state": task.state,
         "spent": task.spent,
     });
+    // As `submit_task` names it.
+    let target = if task.kind == TaskKind::Ext { "kind" } else { "agent" };
+    value[target] = json!(task.target);
     if let Some(progress) = &task.progress {
         value["progress"] = json!(progress);
     }

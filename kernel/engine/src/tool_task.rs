@@ -196,7 +196,8 @@ async fn record_line(run: &TaskRun, line: &ToolCallLine) -> Result<(), QueueErro
     run.recorder.record(vec![serde_json::to_string(line).unwrap_or_default()]).await
 }
 
-fn call_context(run: &TaskRun, agents: &AgentRuntime) -> CallContext {
+/// Returns the context of a call that a task makes.
+pub(crate) fn call_context(run: &TaskRun, agents: &AgentRuntime) -> CallContext {
     let (task, origin) = (&run.task, call_origin(&run.task));
     CallContext {
         agent_id: match origin {

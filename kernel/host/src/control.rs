@@ -239,6 +239,9 @@ pub fn execute_request(
                 let questions = kernel.questions();
                 to_raw_json(&questions.decide_for_operator(decision, SURFACE).await?)
             }
+            ControlRequest::PrepareTask { target, input } => {
+                to_raw_json(&kernel.tasks().prepare_task(&target, &input).await?)
+            }
             ControlRequest::Report => to_raw_json(&*kernel.report()),
             ControlRequest::Status => to_raw_json(&kernel.status().await),
             ControlRequest::Notices => to_raw_json(&kernel.current_notices().await),

@@ -15,7 +15,10 @@ use skillhost_core::{
 use skillhost_engine::{EngineOptions, TaskEngine};
 use skillhost_events::EventBus;
 use skillhost_home::{Home, SecretStore};
-use skillhost_payload::{AgentAnswer, AgentTask, CallError, ToolCall, ToolOutput};
+use skillhost_payload::{
+    AgentAnswer, AgentTask, CallError, StoreTaskStepRequest, TaskProgressReport, ToolCall,
+    ToolOutput,
+};
 use skillhost_programs::add_program_tools;
 use skillhost_questions::QuestionTable;
 use skillhost_scripts::add_script_tool;
@@ -353,6 +356,22 @@ impl HostServices for KernelShared {
 
     async fn run_agent(&self, task: AgentTask) -> Result<AgentAnswer, CallError> {
         self.agents.run_task(task).await
+    }
+
+    async fn store_task_step(
+        &self,
+        extension: &str,
+        request: StoreTaskStepRequest,
+    ) -> Result<(), CallError> {
+        self.tasks.store_task_step(extension, request).await
+    }
+
+    async fn report_task_progress(
+        &self,
+        extension: &str,
+        report: TaskProgressReport,
+    ) -> Result<(), CallError> {
+        self.tasks.report_task_progress(extension, report).await
     }
 
     async fn request_restart(&self, reason: &str, by: &str) -> Result<(), CallError> {

@@ -22,6 +22,10 @@ pub mod host_method {
     pub const SECRET: &str = "secret";
     /// [`crate::AgentTask`] → [`crate::AgentAnswer`].
     pub const RUN_AGENT: &str = "run_agent";
+    /// [`crate::StoreTaskStepRequest`] → `null`, when the step is durable.
+    pub const STORE_TASK_STEP: &str = "store_task_step";
+    /// [`crate::TaskProgressReport`] → `null`.
+    pub const REPORT_TASK_PROGRESS: &str = "report_task_progress";
     /// [`crate::UserNotice`] with the reason → `null`.
     pub const REQUEST_RESTART: &str = "request_restart";
 }

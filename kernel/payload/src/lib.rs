@@ -20,6 +20,7 @@ mod review;
 mod schedule;
 mod skill;
 mod skill_tree;
+mod task;
 mod timestamp;
 mod tool;
 mod workspace;
@@ -47,6 +48,10 @@ pub use skill::{
     SkillProgram, SkillProgramKind, SkillProgramsRequest, SkillRequest, skill_interface,
 };
 pub use skill_tree::{SkillTree, SkillTreeFile, SkillTreeRequest};
+pub use task::{
+    PrepareTaskRequest, PreparedTask, StoreTaskStepRequest, TaskAnswer, TaskClaimRef, TaskKindSpec,
+    TaskProgressReport, TaskQuestion, TaskRunReply, TaskRunRequest, TaskStep, task_interface,
+};
 pub use timestamp::{format_compact_time, format_minute, format_rfc3339, format_second};
 pub use tool::{
     ApprovalPolicy, CallEffect, TaskSupport, ToolAudience, ToolCall, ToolOutput, ToolSpec,

@@ -18,12 +18,14 @@ use crate::error::ExtensionError;
 use crate::events::EventInterface;
 use crate::guard::{ExtensionShared, GuardedObject, catch_panic};
 use crate::interface::{Interface, SkillInterface};
+use crate::link::HostLink;
 use crate::linkage::Linkage;
 use crate::provider::{
     ContextProvider, EffectProvider, EmbeddingProvider, EventProvider, Extension,
-    SchedulerProvider, ServiceProvider, SkillProvider, ToolProvider,
+    SchedulerProvider, ServiceProvider, SkillProvider, TaskProvider, ToolProvider,
 };
 use crate::scheduler::SchedulerInterface;
+use crate::task_interface::TaskInterface;
 
 /// A builder that collects the capabilities declared by the export macro.
 pub struct CapabilityBuilder<E> {
@@ -33,6 +35,8 @@ pub struct CapabilityBuilder<E> {
     context: ROption<ContextObject>,
     service: ROption<ServiceObject>,
     interfaces: Vec<Arc<dyn Interface>>,
+    /// The connection through which running tasks store their steps.
+    link: HostLink,
 }
 
 impl<E: Extension> CapabilityBuilder<E> {
@@ -104,6 +108,15 @@ impl<E: Extension> CapabilityBuilder<E> {
         self.interfaces.push(Arc::new(SchedulerInterface(Arc::clone(&self.extension))));
     }
 
+    /// Declares [`TaskProvider`].
+    pub fn tasks(&mut self)
+    where
+        E: TaskProvider,
+    {
+        let (provider, link) = (Arc::clone(&self.extension), self.link.clone());
+        self.interfaces.push(Arc::new(TaskInterface { provider, link }));
+    }
+
     fn finish(self) -> ExtensionInstance {
         // The kernel reads the names once and never calls an interface that is not listed.
         let names = self.interfaces.iter().map(|i| RString::from(i.name())).collect();
@@ -139,7 +152,7 @@ pub fn create_extension<E: Extension>(
             bridge::install_log_bridge(link.clone());
         }
         let _span = span.entered();
-        let cx = ExtensionContext::new(init, link, shared.cancel().clone());
+        let cx = ExtensionContext::new(init, link.clone(), shared.cancel().clone());
         let extension = {
             // `new` is synchronous but may spawn tasks, which requires a runtime context.
             let _entered = shared.enter();
@@ -152,6 +165,7 @@ pub fn create_extension<E: Extension>(
             context: ROption::RNone,
             service: ROption::RNone,
             interfaces: Vec::new(),
+            link,
         };
         declare(&mut builder);
         Ok(builder.finish())
@@ -167,8 +181,8 @@ pub fn build_info(package: &str, version: &str) -> RString {
 
 /// Exports a type as the extension of this library, with the capabilities it has.
 ///
-/// The capabilities are `tools`, `effects`, `context`, `service`, `skills`, `embeddings`, `events`
-/// and `scheduler`; each needs the provider trait of that name. Written once per library:
+/// The capabilities are `tools`, `effects`, `context`, `service`, `skills`, `embeddings`, `events`,
+/// `scheduler` and `tasks`; each needs the provider trait of that name. Written once per library:
 ///
 /// ```text
 /// export_extension!(MyExtension: tools, context, service, skills);

@@ -40,13 +40,14 @@
 // Traits that an author implements.
 pub use provider::{
     ContextProvider, EffectProvider, EmbeddingProvider, EventProvider, Extension,
-    SchedulerProvider, ServiceProvider, SkillProvider, ToolProvider,
+    SchedulerProvider, ServiceProvider, SkillProvider, TaskProvider, ToolProvider,
 };
 // Types that an author receives.
 pub use args::ToolArgs;
 pub use context::{EventStream, ExtensionContext, Secret, SkillClient};
 pub use embedding_client::EmbeddingClient;
 pub use skillhost_payload::{AgentAnswer, CallContext, CallOrigin, CatalogScope, Event};
+pub use task::{TaskResult, TaskRun};
 // Types that an author returns.
 pub use error::{ExtensionError, Result};
 pub use output::{ToolOutput, ToolSpec};
@@ -55,8 +56,8 @@ pub use skillhost_payload::{
     EmbeddingModelInfo, ErrorKind, PublishedArgument, PublishedBody, PublishedContent,
     PublishedDetails, PublishedEntry, PublishedFile, PublishedPrompt, PublishedSkill,
     PublishedSkills, ReviewDecision, ReviewOffer, SkillContent, SkillProgram, SkillProgramKind,
-    SkillTree, SkillTreeFile, TaskSupport, ToolAudience, ToolEffect, Workspace, WorkspaceAccess,
-    object_schema,
+    SkillTree, SkillTreeFile, TaskKindSpec, TaskSupport, ToolAudience, ToolEffect, Workspace,
+    WorkspaceAccess, object_schema,
 };
 // Re-exported crates, so that an extension needs no other dependency.
 pub use async_trait::async_trait;
@@ -84,14 +85,17 @@ mod linkage;
 mod output;
 mod provider;
 mod scheduler;
+mod task;
+mod task_interface;
 
 /// The names that most extensions need, for one `use`.
 pub mod prelude {
     pub use crate::{
         CallContext, CancellationToken, ContextProvider, EmbeddingModelInfo, EmbeddingProvider,
         ErrorKind, Event, EventProvider, Extension, ExtensionContext, ExtensionError, Result,
-        SchedulerProvider, ServiceProvider, SkillContent, SkillProvider, ToolArgs, ToolOutput,
-        ToolProvider, ToolSpec, Value, async_trait, export_extension, json, tracing,
+        SchedulerProvider, ServiceProvider, SkillContent, SkillProvider, TaskKindSpec,
+        TaskProvider, TaskResult, TaskRun, ToolArgs, ToolOutput, ToolProvider, ToolSpec, Value,
+        async_trait, export_extension, json, tracing,
     };
     pub use std::sync::Arc;
 }

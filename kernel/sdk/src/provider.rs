@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use skillhost_payload::{
     ActiveSkill, CallContext, EmbeddingModelInfo, ErrorKind, Event, PublishedBody,
     PublishedDetails, PublishedEntry, PublishedPrompt, PublishedSkills, ReviewDecision,
-    ReviewOffer, SkillContent, SkillProgram, SkillTree, ToolEffect,
+    ReviewOffer, SkillContent, SkillProgram, SkillTree, TaskKindSpec, ToolEffect,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -15,6 +15,7 @@ use crate::args::ToolArgs;
 use crate::context::ExtensionContext;
 use crate::error::{ExtensionError, Result};
 use crate::output::{ToolOutput, ToolSpec};
+use crate::task::{TaskResult, TaskRun};
 
 /// The lifecycle of every extension.
 ///
@@ -311,6 +312,63 @@ pub trait SchedulerProvider: Send + Sync + 'static {
     /// An error is part of the event `schedule.failed`; the schedule continues.
     /// [`ErrorKind::NotFound`](crate::ErrorKind) for a task that this extension does not have.
     async fn run_task(&self, cx: &CallContext, task: &str) -> Result<Option<String>>;
+}
+
+/// A provider of background tasks: work that survives the end of the process.
+///
+/// A task of the kind `KIND` has the target `EXTENSION/KIND`. The kernel executes tasks under
+/// `skillhost run` only. A run that was cut off, or that waited for a person, begins again and skips
+/// the steps that [`TaskRun::step`](crate::TaskRun::step) has stored.
+///
+/// ```
+/// use skillhost_sdk::prelude::*;
+/// # struct Importer;
+/// # async fn fetch(_page: u32, _key: String) -> Result<Vec<String>> { Ok(Vec::new()) }
+///
+/// #[async_trait]
+/// impl TaskProvider for Importer {
+///     fn kinds(&self) -> Vec<TaskKindSpec> {
+///         let schema = json!({"type": "object", "properties": {"pages": {"type": "integer"}}});
+///         vec![TaskKindSpec::new("import", "Imports pages of records.", schema)]
+///     }
+///
+///     async fn run(&self, _cx: &CallContext, run: &TaskRun) -> Result<TaskResult> {
+///         let pages = run.input().value()?["pages"].as_u64().unwrap_or(1) as u32;
+///         let mut records = 0;
+///         for page in 0..pages {
+///             let step = format!("page {page}");
+///             let fetched = run.step(&step, fetch(page, run.idempotency_key(&step))).await?;
+///             records += fetched.len();
+///             run.progress(f64::from(page + 1), Some(f64::from(pages)), "importing").await?;
+///         }
+///         if run.ask("publish", "Publish the imported records?", &["yes", "no"])? == "no" {
+///             return Ok(TaskResult::text("imported, not published"));
+///         }
+///         Ok(TaskResult::text(format!("{records} records imported")))
+///     }
+/// }
+/// ```
+#[async_trait]
+pub trait TaskProvider: Send + Sync + 'static {
+    /// Lists the kinds of tasks.
+    fn kinds(&self) -> Vec<TaskKindSpec>;
+
+    /// Checks the input of a task before it is stored, and returns its title. Has no side effects.
+    ///
+    /// The default accepts every input; the title is the kind.
+    ///
+    /// # Errors
+    /// An error rejects the submission.
+    async fn prepare(&self, _cx: &CallContext, kind: &str, _input: ToolArgs<'_>) -> Result<String> {
+        Ok(kind.to_owned())
+    }
+
+    /// Executes a task, or continues it.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unavailable`](crate::ErrorKind) and [`ErrorKind::Timeout`](crate::ErrorKind) are
+    /// transient: the task is retried after a pause. Every other error fails it.
+    async fn run(&self, cx: &CallContext, run: &TaskRun) -> Result<TaskResult>;
 }
 
 /// A handler of the events that the manifest's `events.subscribes` lists with `handler: custom`.

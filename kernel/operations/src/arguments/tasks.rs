@@ -8,12 +8,12 @@ use super::limits::{TimeArg, parse_budget, parse_time};
 /// The commands of `skillhost task`.
 #[derive(Debug, Subcommand)]
 pub enum TaskCommand {
-    /// Submit a task for an agent or a tool
+    /// Submit a task for an agent, a tool or an extension
     ///
     /// The task is stored before the command returns, and a kernel of the home executes it: the
     /// running one, or the next. Exit code 4 if the key belongs to a task with another input. With
     /// --wait the exit code is 0 if the task completed without an error and 1 otherwise.
-    Submit(TaskSubmitArgs),
+    Submit(Box<TaskSubmitArgs>),
     /// List tasks, newest first
     #[command(visible_alias = "ls")]
     List(TaskListArgs),
@@ -53,7 +53,7 @@ pub enum TaskCommand {
 /// The arguments of `skillhost task submit`.
 #[derive(Debug, Args)]
 pub struct TaskSubmitArgs {
-    /// Agent id, and the text of the task; with --tool, the arguments as one JSON object
+    /// Agent id, and the text of the task; with --tool and --kind, one JSON object
     ///
     /// `-` as text or arguments reads standard input.
     #[arg(value_name = "AGENT TEXT | JSON", required = true, num_args = 1..=2)]
@@ -61,6 +61,11 @@ pub struct TaskSubmitArgs {
     /// Tool to call, instead of an agent
     #[arg(long, value_name = "NAME")]
     pub(crate) tool: Option<String>,
+    /// Kind of an extension's tasks, instead of an agent
+    ///
+    /// The extension checks the input, so a kernel has to run.
+    #[arg(long, value_name = "EXTENSION/KIND", conflicts_with = "tool")]
+    pub(crate) kind: Option<String>,
     /// Idempotency key: repeated with the same input, it names the same task
     #[arg(long, value_name = "KEY")]
     pub(crate) key: Option<String>,
@@ -99,9 +104,12 @@ pub struct TaskSubmitArgs {
 }
 
 impl TaskSubmitArgs {
-    /// Returns the agent's id, for the completion of a prefix; `None` with `--tool`.
+    /// Returns the agent's id, for the completion of a prefix; `None` with `--tool` or `--kind`.
     pub fn agent_mut(&mut self) -> Option<&mut String> {
-        if self.tool.is_some() { None } else { self.words.first_mut() }
+        match (&self.tool, &self.kind) {
+            (None, None) => self.words.first_mut(),
+            _ => None,
+        }
     }
 }
 

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use skillhost_tasks::{Question, Task, TaskAttempt, TaskFilter, TaskId, TaskOutcome, TaskQueue};
+use skillhost_tasks::{
+    Question, Task, TaskAttempt, TaskFilter, TaskId, TaskKind, TaskOutcome, TaskQueue,
+};
 use skillhost_terminal::{
     BOLD, CliContext, CliError, CommandResult, DIM, exit, format_arguments, format_text,
 };
@@ -110,9 +112,9 @@ impl TaskPage {
         }
         lines.push(String::new());
         lines.push(format!("{BOLD}input{BOLD:#}"));
-        // The arguments of a tool are a JSON object, other inputs are texts.
+        // Those of tools and extensions are JSON objects, other inputs are texts.
         lines.extend(match task.kind {
-            skillhost_tasks::TaskKind::Tool => format_arguments(&self.input, columns, false),
+            TaskKind::Tool | TaskKind::Ext => format_arguments(&self.input, columns, false),
             _ => format_text(&self.input, columns),
         });
         lines.extend(self.outcome_lines(columns, spell));

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use skillhost_control::{ControlRequest, KernelLock, SupervisorLock, ToolListing};
 use skillhost_conversation::ThreadStore;
 use skillhost_home::{Home, discover_manifests};
-use skillhost_payload::OperatorCommand;
+use skillhost_payload::{OperatorCommand, PreparedTask};
 use skillhost_tasks::{
     NewTask, SubmitOutcome, Task, TaskKind, TaskOutcome, TaskQueue, TaskState, TaskSubmitter,
 };
@@ -32,10 +32,13 @@ pub(super) struct TaskTarget {
     input: String,
     /// The thread that gets the notice.
     thread: Option<String>,
+    /// The title that the executor has given.
+    title: Option<String>,
 }
 
 /// Checks the target as far as that is possible without a start of a kernel: agents by the manifests
-/// of the home, tools by the running kernel. The engine checks them again.
+/// of the home, tools by the running kernel. The engine checks them again. The tasks of extensions
+/// require a running kernel, as the extension itself checks their input.
 pub(super) fn check_target(
     session: &CliContext,
     home: &Home,
@@ -49,13 +52,16 @@ pub(super) fn check_target(
         }
         None => None,
     };
+    if let Some(kind) = &args.kind {
+        return check_kind(session, home, kind, &args.words, thread);
+    }
     match (&args.tool, args.words.as_slice()) {
         // The arguments stay as written: they are the input that the key is bound to.
         (Some(tool), [arguments]) => {
             let input = text_or_stdin(arguments)?;
             check_arguments(&input)?;
             check_tool(session, home, tool)?;
-            Ok(TaskTarget { kind: TaskKind::Tool, name: tool.clone(), input, thread })
+            Ok(TaskTarget { kind: TaskKind::Tool, name: tool.clone(), input, thread, title: None })
         }
         (None, [agent, text]) => {
             check_agent(session, home, agent)?;
@@ -64,13 +70,42 @@ pub(super) fn check_target(
                 return Err(CliError::usage("the text of the task is empty")
                     .with_hint("say what the agent shall do"));
             }
-            Ok(TaskTarget { kind: TaskKind::Agent, name: agent.clone(), input, thread })
+            Ok(TaskTarget {
+                kind: TaskKind::Agent,
+                name: agent.clone(),
+                input,
+                thread,
+                title: None,
+            })
         }
         (Some(_), _) => Err(CliError::usage("`--tool` requires only the arguments of the tool")
             .with_hint("such as: skillhost task submit --tool echo '{\"text\": \"hi\"}'")),
         (None, _) => Err(CliError::usage("an agent requires the text of the task")
             .with_hint("such as: skillhost task submit AGENT 'Review the kv extension'")),
     }
+}
+
+fn check_kind(
+    session: &CliContext,
+    home: &Home,
+    kind: &str,
+    words: &[String],
+    thread: Option<String>,
+) -> Result<TaskTarget, CliError> {
+    let [input] = words else {
+        return Err(CliError::usage("`--kind` requires only the input of the task")
+            .with_hint("such as: skillhost task submit --kind importer/import '{\"pages\": 3}'"));
+    };
+    let input = text_or_stdin(input)?;
+    check_arguments(&input)?;
+    let request = ControlRequest::PrepareTask { target: kind.to_owned(), input: input.clone() };
+    let Some(prepared) = session.try_running_kernel::<PreparedTask>(home, &request)? else {
+        let message = "no kernel runs, and the extension has to check the input of its task";
+        return Err(CliError::new(exit::CONFLICT, message)
+            .with_hint(format!("start it: {}", OperatorCommand::RunKernel)));
+    };
+    let (name, title) = (kind.to_owned(), Some(prepared.title));
+    Ok(TaskTarget { kind: TaskKind::Ext, name, input, thread, title })
 }
 
 fn check_arguments(text: &str) -> Result<(), CliError> {
@@ -138,14 +173,14 @@ pub(super) async fn submit_task(
     args: &TaskSubmitArgs,
     target: TaskTarget,
 ) -> CommandResult {
-    let TaskTarget { kind, name, input, thread } = target;
+    let TaskTarget { kind, name, input, thread, title } = target;
     // The clock of the store: it decides when the task is due.
     let now_ms = queue.store().now_ms().await.map_err(to_cli_error)?;
     let mut after = Vec::with_capacity(args.after.len());
     for id in &args.after {
         after.push(find_task(queue, id).await?.id);
     }
-    let title = args.title.clone().unwrap_or_else(|| make_title(kind, &name, &input));
+    let title = args.title.clone().or(title).unwrap_or_else(|| make_title(kind, &name, &input));
     let task = NewTask {
         title,
         lane: args.lane.clone(),

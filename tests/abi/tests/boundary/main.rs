@@ -24,4 +24,5 @@ mod reviewer;
 mod runs;
 mod schedules;
 mod search;
+mod tasks;
 mod templates;

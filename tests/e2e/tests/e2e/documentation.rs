@@ -192,7 +192,7 @@ macro_rules! pages {
             present.sort();
             assert_eq!(listed, present);
             // The questions that new users have, and a tutorial for each kind of user.
-            assert_eq!((pages_of("howto").len(), pages_of("tutorials").len()), (18, 5));
+            assert_eq!((pages_of("howto").len(), pages_of("tutorials").len()), (19, 5));
         }
     };
 }
@@ -217,6 +217,7 @@ pages! {
     background_task_page_works: "howto/background-task.md",
     backup_page_works: "howto/backup.md",
     ci_page_works: "howto/ci.md",
+    extension_task_page_works: "howto/extension-task.md",
     homes_page_works: "howto/homes.md",
     mcp_server_page_works: "howto/mcp-server.md",
     ollama_page_works: "howto/ollama.md",

@@ -36,6 +36,7 @@ mod effects;
 mod events;
 mod export;
 mod ext;
+mod extension_tasks;
 mod faults;
 mod fixtures;
 mod graph;

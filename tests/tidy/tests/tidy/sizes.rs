@@ -15,7 +15,7 @@ const MAX_CRATE: usize = 11_000;
 /// split yet.
 const LARGER_CRATES: &[(&str, usize, &str)] = &[
     ("kernel/agents", 7_000, "its tools, its runs and the programs of skills call each other"),
-    ("kernel/core", 5_410, "the table of tools and the programs in it follow one state"),
+    ("kernel/core", 5_440, "the table of tools and the programs in it follow one state"),
     ("kernel/home", 6_100, "its settings, approvals and manifests are checked as one state"),
     ("kernel/mcp", 5_750, "requests, transports and tasks of one protocol share its sessions"),
     ("extensions/skill_registry/commands", 11_900, "one command line for all parts of a skill"),
@@ -44,7 +44,8 @@ const SHORT_FILES: &[(&str, usize)] = &[
 /// contract, the shapes that may grow with the commands that hints name, and the wiring.
 const SHORT_SOURCES: &[(&[&str], usize)] = &[
     (&["kernel/contract/src"], 150),
-    (&["kernel/payload/src"], 1010),
+    // The interfaces of all providers, that of tasks being the largest.
+    (&["kernel/payload/src"], 1130),
     (&["extensions/skill_registry/plugin/src"], 650),
 ];
 
