@@ -31,7 +31,7 @@ use skillhost_bundle::expand_log_filter;
 use skillhost_home::Home;
 use skillhost_operations::{
     WaitingReviews, cmd_backup, cmd_inbox, cmd_init, cmd_logs, cmd_restore, cmd_service,
-    cmd_status, cmd_stop, cmd_task, cmd_trust,
+    cmd_status, cmd_stop, cmd_task, cmd_trust, mirror_proposals,
 };
 use skillhost_terminal::{
     CliContext, CliError, ColorArg, CommandResult, LogFileWriter, LogWriter, Output, exit,
@@ -47,6 +47,7 @@ use crate::completion;
 use crate::in_process::with_own_kernel;
 use crate::kernel_session::request_from_kernel;
 use crate::known_ids::expand_ids;
+use crate::review_ledger::HomeReviewLedger;
 
 /// The time a finished process waits for its output to be read.
 const OUTPUT_LIMIT: Duration = Duration::from_secs(1);
@@ -148,16 +149,23 @@ fn dispatch(session: &CliContext, command: &TopLevelCommand) -> CommandResult {
         }),
         TopLevelCommand::Thread(command) => threads::cmd_threads(session, command),
         TopLevelCommand::Task(command) => cmd_task(session, command),
-        TopLevelCommand::Inbox(command) => cmd_inbox(session, command),
+        TopLevelCommand::Inbox(command) => {
+            cmd_inbox(session, command, &HomeReviewLedger::new(session))
+        }
         TopLevelCommand::Event(command) => events::cmd_events(session, command),
         TopLevelCommand::Agent(command) => agent::cmd_agent(session, command),
         TopLevelCommand::Extension(command) => ext::cmd_ext(session, command),
         TopLevelCommand::Schedule(command) => schedule::cmd_schedule(session, command),
         TopLevelCommand::Tool(command) => tool::cmd_tool(session, command),
         TopLevelCommand::Skill(command) => {
-            skill_commands::cmd_skill(session, command, &|request| {
+            let outcome = skill_commands::cmd_skill(session, command, &|request| {
                 request_from_kernel(session, request)
-            })
+            });
+            // After a failure, too: an interactive review may have decided before.
+            if command.uses_proposals() {
+                mirror_proposals(session, &HomeReviewLedger::new(session));
+            }
+            outcome
         }
         TopLevelCommand::Export(args) => skill_commands::cmd_export(session, args),
         TopLevelCommand::Mcp(args) => mcp::cmd_mcp(session, args),

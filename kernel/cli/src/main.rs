@@ -7,6 +7,7 @@ mod failures;
 mod in_process;
 mod kernel_session;
 mod known_ids;
+mod review_ledger;
 
 fn main() -> std::process::ExitCode {
     skillhost_sandbox::exit_if_launcher();

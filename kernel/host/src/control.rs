@@ -236,8 +236,8 @@ pub fn execute_request(
                 Err(CallError::new(ErrorKind::InvalidArgument, message).into())
             }
             ControlRequest::Decide(decision) => {
-                let questions = kernel.questions();
-                to_raw_json(&questions.decide_for_operator(decision, SURFACE).await?)
+                let (questions, reviews) = (kernel.questions(), kernel.reviews());
+                to_raw_json(&questions.decide_for_operator(decision, SURFACE, reviews).await?)
             }
             ControlRequest::PrepareTask { target, input } => {
                 to_raw_json(&kernel.tasks().prepare_task(&target, &input).await?)

@@ -33,6 +33,7 @@ use crate::kernel_start::KernelStart;
 use crate::options::BootOptions;
 use crate::question_handler::QuestionHandler;
 use crate::restart::RestartCoordinator;
+use crate::review_handler::{ProviderReviewLedger, ReviewHandler};
 use crate::scheduler::ScheduleService;
 use crate::serving::EventDelivery;
 use crate::task_ends::TaskEndHandler;
@@ -53,6 +54,7 @@ struct KernelShared {
     schedules: ScheduleService,
     restarts: Arc<RestartCoordinator>,
     questions: Arc<QuestionTable>,
+    reviews: Arc<ProviderReviewLedger>,
     conversations: Arc<MessageChannels>,
     messages: UserMessages,
     /// Cancelled when the kernel shuts down.
@@ -99,9 +101,15 @@ impl Kernel {
         );
         let handler = Arc::new(handler);
         let closed = QuestionHandler::new(Arc::clone(&questions), Arc::clone(&handler));
+        let reviews = Arc::new(ProviderReviewLedger::new(Arc::clone(&host)));
+        let proposals = ReviewHandler::new(Arc::clone(&questions), Arc::clone(&reviews));
         let task_ends = Arc::new(TaskEndHandler::default());
-        let builtin: Vec<Arc<dyn BuiltinHandler>> =
-            vec![handler, Arc::new(closed), Arc::clone(&task_ends) as Arc<dyn BuiltinHandler>];
+        let builtin: Vec<Arc<dyn BuiltinHandler>> = vec![
+            handler,
+            Arc::new(closed),
+            Arc::new(proposals),
+            Arc::clone(&task_ends) as Arc<dyn BuiltinHandler>,
+        ];
         let delivery = Arc::new(EventDelivery::new(agents.clone(), builtin));
         let serving = Arc::downgrade(&delivery);
         let tasks = Arc::new(TaskEngine::new(EngineOptions {
@@ -128,6 +136,7 @@ impl Kernel {
             schedules,
             restarts,
             questions,
+            reviews,
             conversations,
             messages,
             stopping: CancellationToken::new(),
@@ -220,6 +229,10 @@ impl Kernel {
 
     pub(crate) fn questions(&self) -> &QuestionTable {
         &self.shared.questions
+    }
+
+    pub(crate) fn reviews(&self) -> &ProviderReviewLedger {
+        &self.shared.reviews
     }
 
     /// Requests the shutdown, which [`Kernel::wait_for_stop_request`] reports.

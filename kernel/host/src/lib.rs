@@ -22,6 +22,7 @@ mod probe;
 mod question_handler;
 mod restart;
 mod retry;
+mod review_handler;
 mod scheduler;
 mod serving;
 mod status;

@@ -4,6 +4,7 @@ mod decision;
 mod page;
 
 use serde_json::json;
+use skillhost_questions::{ReviewLedger, mirror_reviews};
 use skillhost_tasks::TaskQueue;
 use skillhost_terminal::{CliContext, CommandResult, Output, TableColumn, exit};
 
@@ -11,27 +12,58 @@ use crate::arguments::InboxCommand;
 use crate::task_store::{MAX_QUESTIONS, find_question, open_queue, to_cli_error};
 use crate::task_text::{format_age, kind_name, one_line};
 
+/// The questions of a home, and the ledger of the proposals among them.
+struct InboxContext<'a> {
+    session: &'a CliContext,
+    queue: TaskQueue,
+    reviews: &'a dyn ReviewLedger,
+}
+
 /// Lists, shows and decides questions. No kernel is started: the process that waits for the answer
 /// goes on by itself, or with the next start.
 ///
 /// # Errors
 /// The home is missing or not trusted, its questions cannot be read, or the decision is refused.
-pub fn cmd_inbox(session: &CliContext, command: &InboxCommand) -> CommandResult {
+pub fn cmd_inbox(
+    session: &CliContext,
+    command: &InboxCommand,
+    reviews: &dyn ReviewLedger,
+) -> CommandResult {
     let queue = open_queue(&session.trusted_home()?);
+    let inbox = InboxContext { session, queue, reviews };
     session.block_on(Box::pin(async {
+        let queue = &inbox.queue;
+        if let Err(error) = mirror_reviews(queue, reviews).await {
+            session.output.print_note(format!("proposals may be out of date: {error}"));
+        }
         match command {
-            InboxCommand::List => list_questions(session.output, &queue).await,
+            InboxCommand::List => list_questions(session.output, queue).await,
             InboxCommand::Show { id } => {
-                let question = find_question(&queue, id).await?;
-                page::show_question(session, &queue, &question).await
+                let question = find_question(queue, id).await?;
+                page::show_question(session, queue, &question).await
             }
-            InboxCommand::Approve(args) => decision::approve_question(session, &queue, args).await,
+            InboxCommand::Approve(args) => decision::approve_question(&inbox, args).await,
             InboxCommand::Refuse { id, reason } => {
-                decision::refuse_question(session, &queue, id, reason.as_deref()).await
+                decision::refuse_question(&inbox, id, reason.as_deref()).await
             }
-            InboxCommand::Answer(args) => decision::answer_question(session, &queue, args).await,
+            InboxCommand::Answer(args) => decision::answer_question(&inbox, args).await,
         }
     }))?
+}
+
+/// Mirrors the proposals of a home in its questions after a command that may have changed them. A
+/// failure is a note: the ledger has the change.
+pub fn mirror_proposals(session: &CliContext, reviews: &dyn ReviewLedger) {
+    let Ok(home) = session.trusted_home() else { return };
+    let queue = open_queue(&home);
+    let mirrored = session.block_on(Box::pin(mirror_reviews(&queue, reviews)));
+    let failed = match mirrored {
+        Ok(done) => done.err().map(|error| error.to_string()),
+        Err(error) => Some(error.message().to_owned()),
+    };
+    if let Some(error) = failed {
+        session.output.print_note(format!("questions about proposals are out of date: {error}"));
+    }
 }
 
 async fn list_questions(output: Output, queue: &TaskQueue) -> CommandResult {

@@ -22,10 +22,11 @@ pub use arguments::{
     TaskSubmitArgs, TrustArgs,
 };
 pub use backup::{cmd_backup, cmd_restore};
-pub use inbox::cmd_inbox;
+pub use inbox::{cmd_inbox, mirror_proposals};
 pub use init::cmd_init;
 pub use logs::cmd_logs;
 pub use service::cmd_service;
+pub use skillhost_questions::ReviewLedger;
 pub use status::{WaitingReviews, cmd_status};
 pub use stop::cmd_stop;
 pub use task::cmd_task;

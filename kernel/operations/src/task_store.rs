@@ -7,8 +7,8 @@ use serde::Serialize;
 use skillhost_home::Home;
 use skillhost_payload::CallError;
 use skillhost_tasks::{
-    Question, QueueError, QueueErrorKind, SqliteQueue, Task, TaskFilter, TaskId, TaskQuery,
-    TaskQueue,
+    Question, QuestionKind, QueueError, QueueErrorKind, SqliteQueue, Task, TaskFilter, TaskId,
+    TaskQuery, TaskQueue,
 };
 use skillhost_terminal::{CliContext, CliError, display_safe, exit, resolve_id};
 
@@ -152,7 +152,9 @@ pub(crate) fn count_tasks(session: &CliContext, home: &Home) -> Result<TaskStore
     let queue = open_queue(home);
     session.block_on(Box::pin(async {
         let counts = queue.counts().await.map_err(to_cli_error)?;
-        let open = queue.open_questions(MAX_QUESTIONS).await.map_err(to_cli_error)?;
+        let mut open = queue.open_questions(MAX_QUESTIONS).await.map_err(to_cli_error)?;
+        // Their ledger counts them.
+        open.retain(|question| question.kind != QuestionKind::Proposal);
         let tasks = counts.into_iter().map(|(state, count)| (state.as_str(), count)).collect();
         Ok(TaskStoreReport { tasks, questions: open.len() })
     }))?

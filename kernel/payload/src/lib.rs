@@ -41,7 +41,9 @@ pub use published::{
     PublishedEntry, PublishedFile, PublishedPrompt, PublishedPromptRequest, PublishedRequest,
     PublishedSkill, PublishedSkills, PublishedUriRequest,
 };
-pub use review::{ReviewDecision, ReviewOffer, ReviewRequest};
+pub use review::{
+    ReviewDecision, ReviewListRequest, ReviewOffer, ReviewOutcome, ReviewQuestion, ReviewRequest,
+};
 pub use schedule::{RunTaskRequest, scheduler_interface};
 pub use skill::{
     ActivateSkillRequest, ActiveSkill, SkillContent, SkillCreatedReport, SkillGeneration,

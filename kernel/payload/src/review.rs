@@ -39,3 +39,42 @@ pub struct ReviewDecision {
     /// The reason.
     pub reason: String,
 }
+
+/// A request for the proposals that wait for a decision.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct ReviewListRequest {
+    /// Further proposals, in whichever state they are; unknown ones are skipped.
+    pub known: Vec<String>,
+}
+
+/// A proposal as a question to people, or the way in which it ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReviewQuestion {
+    /// The proposal.
+    pub proposal: String,
+    /// The agent that made it.
+    pub asker: String,
+    /// A line for lists.
+    pub title: String,
+    /// A JSON object with all that is decided on, among it the digest of the proposed content.
+    pub subject: String,
+    /// `false` if it can only be rejected; the subject has the reason.
+    pub can_approve: bool,
+    /// The end of the proposal, if it does not wait any more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<ReviewOutcome>,
+}
+
+/// The end of a proposal.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReviewOutcome {
+    /// The decision; `None` if it ended without one.
+    pub approved: Option<bool>,
+    /// The deciding person or agent.
+    pub by: String,
+    /// The way of the decision.
+    pub via: String,
+    /// The reason.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}

@@ -37,6 +37,8 @@ pub mod skill_interface {
     pub const OFFER_REVIEW: &str = "offer_review";
     /// [`crate::ReviewDecision`] → a text that describes the outcome to the model.
     pub const DECIDE: &str = "decide";
+    /// [`crate::ReviewListRequest`] → a list of [`crate::ReviewQuestion`].
+    pub const LIST_REVIEWS: &str = "list_reviews";
     /// [`crate::SkillProgramsRequest`] → a list of [`crate::SkillProgram`].
     pub const LIST_PROGRAMS: &str = "list_programs";
 }

@@ -12,13 +12,13 @@ use skillhost_tasks::{NewQuestion, Question, QuestionKind, QuestionState};
 use crate::question_id::{new_live_call, new_question_id};
 
 /// The choice that approves a call.
-const APPROVE: &str = "approve";
+pub(crate) const APPROVE: &str = "approve";
 /// The choice that approves a tool until the end of the run.
 const SESSION: &str = "session";
 /// The choice that changes the arguments; the reason has the new ones.
 const EDIT: &str = "edit";
 /// The choice that refuses a call.
-const REFUSE: &str = "refuse";
+pub(crate) const REFUSE: &str = "refuse";
 /// The choice that confirms an uncertain call.
 const HAPPENED: &str = "happened";
 /// The choice that repeats an uncertain call.

@@ -9,6 +9,7 @@
 mod call_question;
 mod question_id;
 mod question_table;
+mod review_mirror;
 
 pub use call_question::{
     ClientChoice, from_approval_decision, from_person_reply, from_uncertain_decision, make_choice,
@@ -16,4 +17,5 @@ pub use call_question::{
     to_uncertain_decision,
 };
 pub use question_id::is_live_only;
-pub use question_table::{OPERATOR, QuestionTable, to_closure};
+pub use question_table::{OPERATOR, QuestionTable, describe_closure, to_closure};
+pub use review_mirror::{ReviewLedger, decide_review, mirror_reviews};

@@ -7,11 +7,13 @@ use std::time::Duration;
 use skillhost_control::{QuestionClosure, QuestionDecision};
 use skillhost_payload::{CallError, ErrorKind};
 use skillhost_tasks::{
-    Decider, Decision, DecisionOutcome, NewQuestion, Question, QuestionState, TaskQuery, TaskQueue,
+    Decider, Decision, DecisionOutcome, NewQuestion, Question, QuestionKind, QuestionState,
+    TaskQuery, TaskQueue,
 };
 use tokio::sync::Notify;
 
 use crate::question_id::is_live_only;
+use crate::review_mirror::{ReviewLedger, decide_review, mirror_reviews};
 
 /// The interval at which a waiting run looks for decisions of other processes.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
@@ -74,10 +76,18 @@ impl QuestionTable {
         &self,
         decision: QuestionDecision,
         surface: &str,
+        reviews: &dyn ReviewLedger,
     ) -> Result<QuestionClosure, CallError> {
         let QuestionDecision { question, digest, choice, reason } = decision;
         let decider = Decider { name: OPERATOR.to_owned(), surface: surface.to_owned() };
-        match self.decide(Decision { question, digest, choice, reason, decider }).await? {
+        let kind = self.find(&question).await?.map(|question| question.kind);
+        let decision = Decision { question, digest, choice, reason, decider };
+        let outcome = match kind {
+            // Its ledger decides, and the row follows.
+            Some(QuestionKind::Proposal) => decide_review(&self.queue, reviews, decision).await?,
+            _ => self.decide(decision).await?,
+        };
+        match outcome {
             DecisionOutcome::Decided { question } => Ok(to_closure(&question)),
             DecisionOutcome::Closed { question } => {
                 Err(CallError::new(ErrorKind::Conflict, describe_closure(&to_closure(&question)))
@@ -91,6 +101,14 @@ impl QuestionTable {
                 Err(CallError::new(ErrorKind::Conflict, message).with_hint("look at it again"))
             }
         }
+    }
+
+    /// Makes the questions about proposals those of a ledger.
+    ///
+    /// # Errors
+    /// As for [`mirror_reviews`].
+    pub async fn mirror_reviews(&self, ledger: &dyn ReviewLedger) -> Result<(), CallError> {
+        mirror_reviews(&self.queue, ledger).await
     }
 
     /// Finds a question.
@@ -253,7 +271,8 @@ pub fn to_closure(question: &Question) -> QuestionClosure {
 }
 
 /// Describes the end of a question in a sentence.
-fn describe_closure(closure: &QuestionClosure) -> String {
+#[must_use]
+pub fn describe_closure(closure: &QuestionClosure) -> String {
     let QuestionClosure { question, state, choice, by, surface, .. } = closure;
     match (choice, by, surface) {
         (Some(choice), Some(by), Some(surface)) => {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use skillhost_payload::{
     ActivateSkillRequest, ErrorKind, PublishedDetailsRequest, PublishedPromptRequest,
-    PublishedRequest, PublishedUriRequest, ReviewRequest, SkillCreatedReport, SkillGeneration,
-    SkillProgramsRequest, SkillRequest, SkillTreeRequest, skill_interface,
+    PublishedRequest, PublishedUriRequest, ReviewListRequest, ReviewRequest, SkillCreatedReport,
+    SkillGeneration, SkillProgramsRequest, SkillRequest, SkillTreeRequest, skill_interface,
 };
 
 use crate::codec::{from_bytes, to_bytes};
@@ -78,6 +78,10 @@ impl<T: SkillProvider> Interface for SkillInterface<T> {
                 to_bytes(&self.0.offer_review(&context, &proposal).await?)
             }
             skill_interface::DECIDE => to_bytes(&self.0.decide(&from_bytes(payload)?).await?),
+            skill_interface::LIST_REVIEWS => {
+                let ReviewListRequest { known } = from_bytes(payload)?;
+                to_bytes(&self.0.list_reviews(&known).await?)
+            }
             skill_interface::LIST_PROGRAMS => {
                 let SkillProgramsRequest { context, skill_id } = from_bytes(payload)?;
                 to_bytes(&self.0.list_programs(&context, skill_id.as_deref()).await?)

@@ -55,9 +55,9 @@ pub use skillhost_payload::{
     ActiveSkill, ActiveSkillsChange, ApprovalPolicy, CallEffect, ChangeKind, EffectChange,
     EmbeddingModelInfo, ErrorKind, PublishedArgument, PublishedBody, PublishedContent,
     PublishedDetails, PublishedEntry, PublishedFile, PublishedPrompt, PublishedSkill,
-    PublishedSkills, ReviewDecision, ReviewOffer, SkillContent, SkillProgram, SkillProgramKind,
-    SkillTree, SkillTreeFile, TaskKindSpec, TaskSupport, ToolAudience, ToolEffect, Workspace,
-    WorkspaceAccess, object_schema,
+    PublishedSkills, ReviewDecision, ReviewOffer, ReviewQuestion, SkillContent, SkillProgram,
+    SkillProgramKind, SkillTree, SkillTreeFile, TaskKindSpec, TaskSupport, ToolAudience,
+    ToolEffect, Workspace, WorkspaceAccess, object_schema,
 };
 // Re-exported crates, so that an extension needs no other dependency.
 pub use async_trait::async_trait;

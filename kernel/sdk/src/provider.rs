@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use skillhost_payload::{
     ActiveSkill, CallContext, EmbeddingModelInfo, ErrorKind, Event, PublishedBody,
     PublishedDetails, PublishedEntry, PublishedPrompt, PublishedSkills, ReviewDecision,
-    ReviewOffer, SkillContent, SkillProgram, SkillTree, TaskKindSpec, ToolEffect,
+    ReviewOffer, ReviewQuestion, SkillContent, SkillProgram, SkillTree, TaskKindSpec, ToolEffect,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -271,6 +271,15 @@ pub trait SkillProvider: Send + Sync + 'static {
     /// [`ErrorKind::Conflict`](crate::ErrorKind) if the proposal differs from the one displayed.
     async fn decide(&self, _decision: &ReviewDecision) -> Result<String> {
         Err(ExtensionError::new(ErrorKind::Unavailable, "this extension does not accept decisions"))
+    }
+
+    /// Lists the proposals that wait for a decision, and the `known` ones in any state. By default
+    /// there is no proposal.
+    ///
+    /// # Errors
+    /// The proposals cannot be read.
+    async fn list_reviews(&self, _known: &[String]) -> Result<Vec<ReviewQuestion>> {
+        Ok(Vec::new())
     }
 
     /// Lists the programs of the skills that a caller sees, or those of one skill.

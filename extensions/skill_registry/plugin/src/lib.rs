@@ -21,7 +21,7 @@ use skill_service::{
 use skillhost_sdk::prelude::*;
 use skillhost_sdk::{
     ActiveSkill, PublishedBody, PublishedDetails, PublishedEntry, PublishedPrompt, PublishedSkills,
-    ReviewDecision, ReviewOffer, SkillProgram, SkillTree, tokio,
+    ReviewDecision, ReviewOffer, ReviewQuestion, SkillProgram, SkillTree, tokio,
 };
 
 use crate::bridge::{log_messages, run_blocking, to_extension_error};
@@ -217,6 +217,10 @@ impl SkillProvider for SkillRegistry {
         // The index must contain the change before the event lets another call rely on it.
         self.watch.poll_fully().await?;
         Ok(text)
+    }
+
+    async fn list_reviews(&self, known: &[String]) -> Result<Vec<ReviewQuestion>> {
+        self.registry.list_reviews(known)
     }
 
     async fn generation(&self) -> Result<u64> {

@@ -10,13 +10,14 @@ use skill_ledger::{
 };
 use skill_service::{
     LogMessage, ProgramIndex, ProposalReviewer, RegistryConfig, SkillFinder, apply_decision,
-    audience_of, author_of, load_offer, propose_skill_update, to_ledger_events,
+    audience_of, author_of, list_review_questions, load_offer, propose_skill_update,
+    to_ledger_events,
 };
 use skillhost_sdk::prelude::*;
 use skillhost_sdk::tokio::select;
 use skillhost_sdk::tokio::sync::{Mutex, Notify};
 use skillhost_sdk::tokio::time::sleep;
-use skillhost_sdk::{ReviewDecision, ReviewOffer, serde_json};
+use skillhost_sdk::{ReviewDecision, ReviewOffer, ReviewQuestion, serde_json};
 
 use crate::bridge::{log_messages, run_blocking, to_extension_error, to_tool_output};
 
@@ -101,6 +102,11 @@ impl RegistryState {
     /// Returns a proposal as a client's human is to see it.
     pub(crate) fn review_offer(&self, proposal: &str) -> Result<Option<ReviewOffer>> {
         self.log_notes(run_blocking(|| load_offer(&self.ledger, proposal)))
+    }
+
+    /// Returns the proposals as questions to people.
+    pub(crate) fn list_reviews(&self, known: &[String]) -> Result<Vec<ReviewQuestion>> {
+        self.log_notes(run_blocking(|| list_review_questions(&self.ledger, known)))
     }
 
     /// Logs the notes of a ledger operation.

@@ -48,7 +48,7 @@ pub use publish::{
 };
 pub use reviewing::{
     ProposalReviewer, ReviewAnswer, ReviewConfig, ReviewPolicy, ReviewTask, RunId, apply_decision,
-    load_offer,
+    list_review_questions, load_offer,
 };
 pub use search::{
     EmbeddingBatch, EmbeddingVectors, MissingVectors, RankedSkill, RankedSkills, RankingSource,

@@ -20,10 +20,12 @@ use skill_ledger::{
 
 mod answer;
 mod offer;
+mod questions;
 mod task;
 mod text;
 
 pub use offer::{apply_decision, load_offer};
+pub use questions::list_review_questions;
 
 /// The settings for decisions about proposals.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,11 +1,13 @@
 //! `skillhost inbox approve`, `refuse` and `answer`.
 
 use serde_json::json;
+use skillhost_questions::decide_review;
 use skillhost_tasks::{
     Decider, Decision, DecisionOutcome, Question, QuestionKind, QuestionState, TaskQueue,
 };
 use skillhost_terminal::{CliContext, CliError, CommandResult, exit, text_or_stdin};
 
+use super::InboxContext;
 use super::page::{describe_closed, format_question};
 use crate::arguments::{InboxAnswerArgs, InboxApproveArgs};
 use crate::task_store::{OPERATOR, find_question, to_cli_error};
@@ -22,39 +24,39 @@ const REFUSE: &str = "refuse";
 
 /// Approves a question: with the digest of what was inspected, or after a look at a terminal.
 pub(super) async fn approve_question(
-    session: &CliContext,
-    queue: &TaskQueue,
+    inbox: &InboxContext<'_>,
     args: &InboxApproveArgs,
 ) -> CommandResult {
+    let InboxContext { session, queue, .. } = inbox;
     let question = find_question(queue, &args.id).await?;
     check_open(&question)?;
     check_approvable(&question)?;
+    check_offered(session, &question, APPROVE)?;
     match &args.digest {
         Some(digest) => check_digest(session, &question, digest)?,
         None => confirm_approval(session, queue, &question).await?,
     }
-    decide_question(session, queue, &question, APPROVE, None).await
+    decide_question(inbox, &question, APPROVE, None).await
 }
 
 /// Refuses a question; that needs no look at the subject.
 pub(super) async fn refuse_question(
-    session: &CliContext,
-    queue: &TaskQueue,
+    inbox: &InboxContext<'_>,
     given: &str,
     reason: Option<&str>,
 ) -> CommandResult {
-    let question = find_question(queue, given).await?;
+    let question = find_question(&inbox.queue, given).await?;
     check_open(&question)?;
     check_approvable(&question)?;
-    decide_question(session, queue, &question, REFUSE, reason).await
+    decide_question(inbox, &question, REFUSE, reason).await
 }
 
 /// Answers a question with a text or one of its options.
 pub(super) async fn answer_question(
-    session: &CliContext,
-    queue: &TaskQueue,
+    inbox: &InboxContext<'_>,
     args: &InboxAnswerArgs,
 ) -> CommandResult {
+    let InboxContext { session, queue, .. } = inbox;
     let question = find_question(queue, &args.id).await?;
     // Before standard input is read, which may take long.
     check_open(&question)?;
@@ -66,7 +68,7 @@ pub(super) async fn answer_question(
     if is_approvable(question.kind) && text == APPROVE && args.digest.is_none() {
         confirm_approval(session, queue, &question).await?;
     }
-    decide_question(session, queue, &question, &text, None).await
+    decide_question(inbox, &question, &text, None).await
 }
 
 fn is_approvable(kind: QuestionKind) -> bool {
@@ -81,6 +83,19 @@ fn check_approvable(question: &Question) -> Result<(), CliError> {
     let message =
         format!("question `{id}` of the kind `{kind}` is answered, not approved or refused");
     Err(CliError::usage(message).with_hint(format!("see its answers: skillhost inbox show {id}")))
+}
+
+/// Checks that a decision is offered: what cannot be inspected here cannot be approved here.
+fn check_offered(session: &CliContext, question: &Question, choice: &str) -> Result<(), CliError> {
+    if question.options.is_empty() || question.options.iter().any(|option| option == choice) {
+        return Ok(());
+    }
+    let Question { id, options, .. } = question;
+    let message = format!("question `{id}` cannot be decided as `{choice}` here");
+    let show = session.spell_arguments(&format!("inbox show {id}"));
+    Err(CliError::new(exit::CONFLICT, message)
+        .with_hint(format!("the choices are: {}", one_line(&options.join(", "))))
+        .with_hint(format!("see the reason: {show}")))
 }
 
 fn check_open(question: &Question) -> Result<(), CliError> {
@@ -153,12 +168,12 @@ async fn confirm_approval(
 }
 
 async fn decide_question(
-    session: &CliContext,
-    queue: &TaskQueue,
+    inbox: &InboxContext<'_>,
     question: &Question,
     choice: &str,
     reason: Option<&str>,
 ) -> CommandResult {
+    let InboxContext { session, queue, reviews } = inbox;
     let decision = Decision {
         question: question.id.clone(),
         // Not the given prefix: the store compares whole digests.
@@ -168,7 +183,12 @@ async fn decide_question(
         decider: Decider { name: OPERATOR.to_owned(), surface: SURFACE.to_owned() },
     };
     let show = session.spell_arguments(&format!("inbox show {}", question.id));
-    let question = match queue.decide(decision).await.map_err(to_cli_error)? {
+    let outcome = match question.kind {
+        // Its ledger decides, and the row follows.
+        QuestionKind::Proposal => decide_review(queue, *reviews, decision).await?,
+        _ => queue.decide(decision).await.map_err(to_cli_error)?,
+    };
+    let question = match outcome {
         DecisionOutcome::Decided { question } => question,
         // Another surface was faster.
         DecisionOutcome::Closed { question } => return Err(closed_error(&question)),

@@ -78,10 +78,16 @@ fn decision_commands(question: &Question, spell: &dyn Fn(&str) -> String) -> Vec
         return Vec::new();
     }
     match kind {
-        QuestionKind::Consent | QuestionKind::Proposal | QuestionKind::Build => vec![
-            spell(&format!("inbox approve {id} --digest {digest}")),
-            spell(&format!("inbox refuse {id} --reason TEXT")),
-        ],
+        QuestionKind::Consent | QuestionKind::Proposal | QuestionKind::Build => {
+            let can_approve =
+                options.is_empty() || options.iter().any(|option| option == "approve");
+            let approve = format!("inbox approve {id} --digest {digest}");
+            let approve = can_approve.then(|| spell(&approve));
+            approve
+                .into_iter()
+                .chain([spell(&format!("inbox refuse {id} --reason TEXT"))])
+                .collect()
+        }
         QuestionKind::Uncertain | QuestionKind::Choice => {
             // An option of a model could contain another command; only plain words are spelled.
             let is_plain = |option: &&String| {

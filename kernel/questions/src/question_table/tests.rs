@@ -1,7 +1,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use skillhost_tasks::{QuestionKind, SqliteQueue};
+use skillhost_payload::{ReviewDecision, ReviewQuestion};
+use skillhost_tasks::SqliteQueue;
 
 use super::*;
 use crate::question_id::{new_live_call, new_question_id};
@@ -10,6 +11,20 @@ use crate::question_id::{new_live_call, new_question_id};
 fn table(directory: &Path) -> Arc<QuestionTable> {
     let queue = TaskQueue::new(Arc::new(SqliteQueue::in_directory(directory)));
     Arc::new(QuestionTable::new(queue))
+}
+
+/// A ledger without proposals.
+struct NoLedger;
+
+#[async_trait::async_trait]
+impl ReviewLedger for NoLedger {
+    async fn list_reviews(&self, _: &[String]) -> Result<Vec<ReviewQuestion>, CallError> {
+        Ok(Vec::new())
+    }
+
+    async fn decide_review(&self, decision: ReviewDecision) -> Result<(), CallError> {
+        Err(CallError::new(ErrorKind::NotFound, decision.proposal))
+    }
 }
 
 fn question(call: &str, subject: &str) -> NewQuestion {
@@ -149,11 +164,14 @@ async fn operator_decision_names_first_one() {
         choice: choice.into(),
         reason: None,
     };
-    let failed = table.decide_for_operator(decide("0", "approve"), "socket").await.unwrap_err();
+    let failed =
+        table.decide_for_operator(decide("0", "approve"), "socket", &NoLedger).await.unwrap_err();
     assert!(failed.message.contains(&asked.digest), "{failed:?}");
-    let closed = table.decide_for_operator(decide(&asked.digest, "refuse"), "socket").await;
+    let closed =
+        table.decide_for_operator(decide(&asked.digest, "refuse"), "socket", &NoLedger).await;
     assert_eq!(closed.unwrap().choice.as_deref(), Some("refuse"));
-    let failed = table.decide_for_operator(decide(&asked.digest, "approve"), "socket").await;
+    let failed =
+        table.decide_for_operator(decide(&asked.digest, "approve"), "socket", &NoLedger).await;
     let failed = failed.unwrap_err();
     assert_eq!(failed.kind, ErrorKind::Conflict);
     assert!(failed.message.ends_with("refuse, by operator, socket"), "{failed:?}");

@@ -6,8 +6,8 @@ use super::step::{TaskInput, step};
 use crate::error::{QueueError, QueueErrorKind};
 use crate::ids::TaskId;
 use crate::question::{
-    Decision, DecisionOutcome, MAX_SUBJECT_BYTES, NewQuestion, Question, QuestionState,
-    subject_digest,
+    Decision, DecisionOutcome, MAX_SUBJECT_BYTES, NewQuestion, Question, QuestionKind,
+    QuestionState, subject_digest,
 };
 use crate::store::{OutboxEvent, StoreResult, StoreTransaction};
 use crate::task::TaskState;
@@ -45,7 +45,10 @@ pub(super) fn ask(
     let digest = subject_digest(&new.subject);
     let thread = new.thread.as_deref().filter(|_| task.is_none());
     if let Some(known) = rows.question_by_call(task, thread, &new.call)? {
-        if known.digest == digest && known.kind == new.kind {
+        // A proposal waits in its ledger for longer than its row.
+        let is_renewed =
+            known.kind == QuestionKind::Proposal && known.state == QuestionState::Expired;
+        if known.digest == digest && known.kind == new.kind && !is_renewed {
             return Ok(known);
         }
         close(rows, known, QuestionState::Withdrawn, "the subject has changed", now_ms)?;

@@ -310,6 +310,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
             // The schema that `init` writes.
             "skillhost-manifest",
             "skillhost-payload",
+            // The questions about proposals.
+            "skillhost-questions",
             "skillhost-tasks",
             "skillhost-terminal",
         ],

@@ -505,3 +505,20 @@ pub struct ToPromptArgs {
     #[arg(long, value_enum, default_value_t = PromptFormat::Reference)]
     pub(crate) format: PromptFormat,
 }
+
+impl SkillCommand {
+    /// Returns whether the command may decide or change proposals.
+    #[must_use]
+    pub fn uses_proposals(&self) -> bool {
+        let Self::Ledger(command) = self else { return false };
+        match command {
+            LedgerCommand::Proposal(command) => !matches!(command, ProposalCommand::List(_)),
+            LedgerCommand::Approve(_)
+            | LedgerCommand::Review(_)
+            | LedgerCommand::Reject(_)
+            | LedgerCommand::Rebase(_)
+            | LedgerCommand::Rollback(_) => true,
+            _ => false,
+        }
+    }
+}

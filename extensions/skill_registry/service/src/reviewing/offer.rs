@@ -5,7 +5,7 @@ use skill_format::sanitize_line;
 use skill_ledger::{
     HumanActor, Ledger, LedgerError, LedgerErrorKind, LedgerEvent, LedgerOutcome, ProposalState,
 };
-use skillhost_payload::{ReviewDecision, ReviewOffer};
+use skillhost_payload::{CallOrigin, ReviewDecision, ReviewOffer};
 
 use crate::reviewing::text::display_safe;
 
@@ -64,8 +64,19 @@ fn execute(
     decision: &ReviewDecision,
 ) -> Result<(String, Vec<LedgerEvent>), LedgerError> {
     let ReviewDecision { context, proposal, digest, approve, reason } = decision;
-    // The kernel sets the name of the client, so a client cannot decide under another one.
-    let actor = HumanActor { name: context.agent_id.clone(), via: "mcp" };
+    let actor = match context.origin {
+        CallOrigin::Operator => HumanActor { name: "operator".to_owned(), via: "socket" },
+        // The kernel sets the name of the client, so a client cannot decide under another one.
+        CallOrigin::Mcp => HumanActor { name: context.agent_id.clone(), via: "mcp" },
+        CallOrigin::Agent => {
+            let hint = "a person decides about it";
+            return Err(LedgerError::new(
+                LedgerErrorKind::Argument,
+                "an agent cannot decide about a proposal",
+                hint,
+            ));
+        }
+    };
     if !approve {
         ledger.reject(&actor, proposal, reason)?;
         return Ok((REJECTED_TEXT.to_owned(), Vec::new()));
