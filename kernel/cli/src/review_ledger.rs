@@ -15,18 +15,26 @@ impl<'a> HomeReviewLedger<'a> {
     pub(crate) fn new(session: &'a CliContext) -> Self {
         Self { session }
     }
+
+    /// Runs an operation that waits for the disk.
+    fn with_reviews<T>(
+        &self,
+        work: impl FnOnce(&HomeReviews<'_>) -> Result<T, CliError>,
+    ) -> Result<T, CallError> {
+        // The context stays on this thread, so the runtime moves its other tasks away.
+        tokio::task::block_in_place(|| work(&HomeReviews::new(self.session)?))
+            .map_err(to_call_error)
+    }
 }
 
 #[async_trait]
 impl ReviewLedger for HomeReviewLedger<'_> {
     async fn list_reviews(&self, known: &[String]) -> Result<Vec<ReviewQuestion>, CallError> {
-        let reviews = HomeReviews::new(self.session).map_err(to_call_error)?;
-        reviews.list(known).map_err(to_call_error)
+        self.with_reviews(|reviews| reviews.list(known))
     }
 
     async fn decide_review(&self, decision: ReviewDecision) -> Result<(), CallError> {
-        let reviews = HomeReviews::new(self.session).map_err(to_call_error)?;
-        reviews.decide(&decision).map_err(to_call_error)
+        self.with_reviews(|reviews| reviews.decide(&decision))
     }
 }
 

@@ -206,3 +206,6 @@ fn proposal_of(row: &Question) -> Option<&str> {
 fn is_about(row: &Question, proposal: &str) -> bool {
     proposal_of(row) == Some(proposal)
 }
+
+#[cfg(test)]
+mod tests;
