@@ -23,7 +23,7 @@ impl<'a> HomeReviewLedger<'a> {
     ) -> Result<T, CallError> {
         // The context stays on this thread, so the runtime moves its other tasks away.
         tokio::task::block_in_place(|| work(&HomeReviews::new(self.session)?))
-            .map_err(to_call_error)
+            .map_err(|error| to_call_error(&error))
     }
 }
 
@@ -38,7 +38,7 @@ impl ReviewLedger for HomeReviewLedger<'_> {
     }
 }
 
-fn to_call_error(error: CliError) -> CallError {
+fn to_call_error(error: &CliError) -> CallError {
     let kind = match error.code() {
         exit::NOT_FOUND => ErrorKind::NotFound,
         exit::USAGE => ErrorKind::InvalidArgument,

@@ -45,6 +45,7 @@ mod home_queue;
 mod hostile_instructions;
 mod id_prefixes;
 mod improvement;
+mod inbox_proposals;
 mod install;
 mod interrupted_calls;
 mod isolation;
