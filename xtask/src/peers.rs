@@ -8,6 +8,7 @@ mod check;
 mod linter;
 mod result_row;
 mod setup;
+mod task_server;
 
 use std::path::PathBuf;
 use std::process::Command;

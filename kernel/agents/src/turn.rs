@@ -205,6 +205,7 @@ impl AgentRuntime {
             operator_policy: None,
             reads_files: false,
             idempotency_key: None,
+            input: None,
         }
     }
 

@@ -169,8 +169,7 @@ impl CommandEnd<'_> {
             text,
             structured: to_raw_value(structured).ok(),
             is_error,
-            skill: None,
-            skills_change: None,
+            ..ToolOutput::default()
         }
     }
 }

@@ -119,6 +119,7 @@ impl HostCallbacks {
                 // The key is that of the extension's own call: two calls that it makes in turn would
                 // pass for one.
                 call.context.idempotency_key = None;
+                call.context.input = None;
                 encode_reply(&services()?.call_tool(call).await?)
             }
             host_method::RUN_AGENT => {

@@ -24,6 +24,7 @@ mod task_lease;
 mod task_recorder;
 mod task_run;
 mod task_tools;
+mod tool_questions;
 mod tool_task;
 mod work_loop;
 

@@ -15,13 +15,15 @@ use skillhost_conversation::{
 use skillhost_core::KernelError;
 use skillhost_files::sha256_hex;
 use skillhost_payload::{
-    CallContext, CallEffect, CallError, CallOrigin, CatalogScope, ErrorKind, ToolOutput,
+    CallContext, CallEffect, CallError, CallOrigin, CatalogScope, ErrorKind, InputRequest,
+    ToolOutput,
 };
 use skillhost_tasks::{FailureReason, QueueError, Task, TaskKind, TaskOutcome};
 
 use crate::failed_task::{budget_outcome, target_outcome};
 use crate::task_channel::TaskChannel;
 use crate::task_run::{RunEnd, TaskExecutor, TaskRun, call_origin};
+use crate::tool_questions::{ask_questions, resolve_input};
 
 /// The executor of tool calls.
 pub(crate) struct ToolTaskExecutor {
@@ -46,6 +48,22 @@ enum ToolCallLine {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         structured: Option<Value>,
     },
+    /// The tool asks before it goes on; it is called again with the answers.
+    #[serde(rename = "call_asked")]
+    Asked {
+        /// The questions.
+        request: InputRequest,
+    },
+}
+
+impl ToolCallLine {
+    /// Returns the questions with which a call ended.
+    fn request(&self) -> Option<&InputRequest> {
+        match self {
+            Self::Asked { request } => Some(request),
+            Self::Started { .. } | Self::Ended { .. } => None,
+        }
+    }
 }
 
 #[async_trait]
@@ -72,16 +90,29 @@ impl TaskExecutor for ToolTaskExecutor {
                 return RunEnd::Finish(outcome);
             }
         };
+        let asked: Vec<&InputRequest> = lines.iter().filter_map(ToolCallLine::request).collect();
+        let input = match resolve_input(run, &asked).await {
+            Ok(input) => input,
+            Err(end) => return end,
+        };
+        // Calls that ended with questions are over: only a later one may have been cut off.
+        let first = lines.iter().rposition(|line| line.request().is_some()).map_or(0, |at| at + 1);
+        let lines = &lines[first..];
+        let key = call_key(run, asked.len());
         let call = ToolTaskCall::new(run);
         let is_once = |line: &ToolCallLine| matches!(line, ToolCallLine::Started { effect } if *effect == CallEffect::Once);
         let attempts = u32::try_from(lines.len()).unwrap_or(u32::MAX);
         if attempts > 0
             && (effect == CallEffect::Once || lines.iter().any(is_once))
-            && let Some(end) = resolve_uncertain_call(&call, attempts).await
+            && let Some(end) = resolve_uncertain_call(&call, &key, attempts).await
         {
             return end;
         }
-        let context = call_context(run, &agents);
+        let context = CallContext {
+            idempotency_key: Some(key),
+            input: Some(Box::new(input)),
+            ..call_context(run, &agents)
+        };
         // The wait for a worker or a person has cost nothing so far.
         let active = run.recorder.budget().start_call(context.call_id);
         let called = tokio::select! {
@@ -99,7 +130,7 @@ impl TaskExecutor for ToolTaskExecutor {
         match called {
             // The store has failed, or another claim has the task: the tool was not invoked.
             _ if call.is_stopped() => RunEnd::Stop,
-            Ok(Some(output)) => end_call(run, output).await,
+            Ok(Some(output)) => end_call(run, asked.len() + 1, output).await,
             Ok(None) => RunEnd::Park(call.channel.take_wait()),
             Err(error) if call.is_refused() => {
                 let text = error.to_string();
@@ -142,7 +173,10 @@ impl<'a> ToolTaskCall<'a> {
 #[async_trait]
 impl TaskCall for ToolTaskCall<'_> {
     async fn request_approval(&self, request: &ApprovalRequest) -> ApprovalDecision {
-        let decision = self.channel.request_approval(request).await;
+        // One approval covers the call and its repetitions with answers: the key of the first one.
+        let call_key = Some(call_key(self.run, 0));
+        let request = ApprovalRequest { call_key, ..request.clone() };
+        let decision = self.channel.request_approval(&request).await;
         let is_refused = matches!(decision, ApprovalDecision::Refuse { .. });
         self.is_refused.store(is_refused, Ordering::Relaxed);
         decision
@@ -159,8 +193,15 @@ impl TaskCall for ToolTaskCall<'_> {
     }
 }
 
-/// Returns the end of a task whose tool has returned.
-async fn end_call(run: &TaskRun, output: ToolOutput) -> RunEnd {
+/// Returns the end of a task whose tool has returned; `round` numbers the calls with questions.
+async fn end_call(run: &TaskRun, round: usize, output: ToolOutput) -> RunEnd {
+    if let Some(request) = output.input_request {
+        // Without the line the next attempt would not know that the call is over.
+        return match record_line(run, &ToolCallLine::Asked { request: (*request).clone() }).await {
+            Ok(()) => ask_questions(run, round, &request).await,
+            Err(_) => RunEnd::Stop,
+        };
+    }
     let ToolOutput { text, is_error, structured, .. } = output;
     let structured: Option<Value> = structured.and_then(|raw| serde_json::from_str(raw.get()).ok());
     let (text_line, structured_line) = (text.clone(), structured.clone());
@@ -216,26 +257,35 @@ pub(crate) fn call_context(run: &TaskRun, agents: &AgentRuntime) -> CallContext 
         correlation_id: Some(
             task.submitter.correlation_id.clone().unwrap_or_else(|| task.id.to_string()),
         ),
-        idempotency_key: Some(call_key(run)),
         ..CallContext::default()
     }
 }
 
-/// Returns the key of the call: the same at every attempt.
-fn call_key(run: &TaskRun) -> String {
-    sha256_hex(format!("call of a task\n{}", run.task.id).as_bytes())
+/// Returns the key of the call: the same at every attempt, and another one after each request of the
+/// tool for answers.
+fn call_key(run: &TaskRun, round: usize) -> String {
+    let task = &run.task.id;
+    let call = match round {
+        0 => format!("call of a task\n{task}"),
+        round => format!("call of a task\n{task}\n{round}"),
+    };
+    sha256_hex(call.as_bytes())
 }
 
 /// Asks whether a call that may have happened is made again; returns `None` if it is, else the end of
 /// the attempt.
-async fn resolve_uncertain_call(call: &ToolTaskCall<'_>, attempts: u32) -> Option<RunEnd> {
+async fn resolve_uncertain_call(
+    call: &ToolTaskCall<'_>,
+    key: &str,
+    attempts: u32,
+) -> Option<RunEnd> {
     let run = call.run;
     let request = UncertainCall {
         agent_id: run.task.submitter.agent.clone().unwrap_or_else(|| "operator".to_owned()),
         tool: run.task.target.clone(),
         extension: String::new(),
         arguments: run.input.clone(),
-        call_key: call_key(run),
+        call_key: key.to_owned(),
         attempts,
         extension_sha256: None,
         can_park: true,

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::active_skills::SkillRef;
+use crate::tool_input::InputResponse;
 use crate::workspace::Workspace;
 
 /// The caller, turn and deadline of a call; passed with every call.
@@ -62,6 +63,9 @@ pub struct CallContext {
     /// remembers it with its result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idempotency_key: Option<String>,
+    /// The answers to the questions of earlier attempts; present if the call may end with questions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input: Option<Box<InputResponse>>,
 }
 
 /// The depth limit of delegations and programs of skills together: the length of a call chain.

@@ -23,6 +23,7 @@ mod skill_tree;
 mod task;
 mod timestamp;
 mod tool;
+mod tool_input;
 mod workspace;
 
 pub use active_skills::{ActiveSkillsChange, SkillRef};
@@ -59,4 +60,5 @@ pub use tool::{
     ApprovalPolicy, CallEffect, TaskSupport, ToolAudience, ToolCall, ToolOutput, ToolSpec,
     object_schema,
 };
+pub use tool_input::{InputAnswer, InputQuestion, InputRequest, InputResponse};
 pub use workspace::{Workspace, WorkspaceAccess};

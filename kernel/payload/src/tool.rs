@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::active_skills::{ActiveSkillsChange, SkillRef};
 use crate::context::CallContext;
+use crate::tool_input::InputRequest;
 
 /// A tool as it is offered to a caller.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -158,6 +159,10 @@ pub struct ToolOutput {
     /// skills and the tool `changes_skills`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub skills_change: Option<ActiveSkillsChange>,
+    /// The questions with which the call ended instead of a result; only for a call whose context has
+    /// [`CallContext::input`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input_request: Option<Box<InputRequest>>,
 }
 
 #[cfg(test)]

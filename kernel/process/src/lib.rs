@@ -6,8 +6,8 @@
 //! and `containment` its policy,
 //! `wire` parses and validates lines, `message_skim` reads lines that are too long for that,
 //! `running` is one process from its handshake to its exit, `supervised` restarts it after a crash,
-//! `isolation_hints` explains failures by the
-//! isolation, and `tools` converts tools and results.
+//! `isolation_hints` explains failures by the isolation, `tools` converts tools and results, and
+//! `tool_inputs` questions and answers of calls.
 
 mod containment;
 mod error;
@@ -17,6 +17,7 @@ mod message_skim;
 mod running;
 mod spec;
 mod supervised;
+mod tool_inputs;
 mod tools;
 mod wire;
 

@@ -226,7 +226,7 @@ impl Plugin for ProcessPlugin {
         arguments: &str,
         _: PreparedCall,
     ) -> Result<ToolOutput, CallError> {
-        self.process.invoke(name, arguments, context.idempotency_key.as_deref()).await
+        self.process.invoke(context, name, arguments).await
     }
 
     async fn call(&self, interface: &str, _: &str, _: Vec<u8>) -> Result<Vec<u8>, CallError> {

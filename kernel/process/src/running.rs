@@ -10,7 +10,7 @@ use rmcp::model::{
 };
 use rmcp::service::{ClientInitializeError, NotificationContext, RunningService};
 use rmcp::{ClientHandler, Peer, RoleClient, ServiceError, ServiceExt as _};
-use skillhost_payload::{CallError, ErrorKind, ToolOutput, ToolSpec};
+use skillhost_payload::{CallContext, CallError, ErrorKind, ToolOutput, ToolSpec};
 use skillhost_sandbox::{ChildProcess, ChildSpec, IsolationReport, LaunchSpec, to_printable};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use crate::error::call_error;
 use crate::isolation_hints;
 use crate::spec::ProcessSpec;
+use crate::tool_inputs;
 use crate::tools;
 use crate::wire::{ConnectionStatus, LineTransport};
 
@@ -174,26 +175,33 @@ impl RunningProcess {
 const CALL_KEY: &str = "skillhost/key";
 
 impl ProcessConnection {
-    /// Calls a tool; `key` is the idempotency key of the call.
+    /// Calls a tool; of the context, it gets the idempotency key and the answers to its questions.
     ///
     /// # Errors
     /// The error of the process, or [`ErrorKind::Unavailable`] with its exit reason.
     pub(crate) async fn call(
         self: &Arc<Self>,
+        context: &CallContext,
         name: &str,
         arguments: JsonObject,
-        key: Option<&str>,
     ) -> Result<ToolOutput, CallError> {
         let mut call = InFlightCall::register(self);
         let mut request = CallToolRequestParams::new(name.to_owned()).with_arguments(arguments);
-        if let Some(key) = key {
-            request.meta.get_or_insert_default().insert(CALL_KEY.to_owned(), key.into());
+        if let Some(key) = &context.idempotency_key {
+            request.meta.get_or_insert_default().insert(CALL_KEY.to_owned(), key.as_str().into());
+        }
+        let input = context.input.as_deref().filter(|_| self.may_ask(name));
+        if let Some(input) = input {
+            tool_inputs::add_input(&mut request, input);
         }
         // If this future is dropped, the library sends `notifications/cancelled` to the process.
         let response = self.peer.call_tool_once(request).await;
         call.answered = true;
         match response {
             Ok(CallToolResponse::Complete(result)) => tools::to_tool_output(result),
+            Ok(CallToolResponse::InputRequired(result)) => {
+                tool_inputs::to_input_output(result, input.is_some())
+            }
             Ok(_) => {
                 let message = "unsupported request from the extension process";
                 Err(call_error(ErrorKind::Protocol, message))
@@ -208,6 +216,11 @@ impl ProcessConnection {
             }
             Err(other) => Err(call_error(ErrorKind::Protocol, other.to_string())),
         }
+    }
+
+    /// Returns whether a tool may end a call with questions: only one that is made for tasks.
+    fn may_ask(&self, name: &str) -> bool {
+        self.tools.iter().any(|tool| tool.name == name && !tool.task.is_never())
     }
 
     /// Checks that the process responds to a ping.

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use skillhost_control::{ExitCause, RestartBackoff, RestartDecision};
-use skillhost_payload::{CallError, ErrorKind, OperatorCommand, ToolOutput, ToolSpec};
+use skillhost_payload::{CallContext, CallError, ErrorKind, OperatorCommand, ToolOutput, ToolSpec};
 use skillhost_sandbox::IsolationReport;
 use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -118,22 +118,22 @@ impl SupervisedProcess {
         &self.tools
     }
 
-    /// Calls a tool with arguments as JSON text; `key` is the idempotency key of the call. Dropping the future cancels the call: the process
-    /// is notified and, if it then sends no further reply, killed and restarted.
+    /// Calls a tool with arguments as JSON text. Dropping the future cancels the call: the process is
+    /// notified and, if it then sends no further reply, killed and restarted.
     ///
     /// # Errors
     /// [`CallError`]; of the kind [`ErrorKind::Unavailable`] while there is no process.
     pub async fn invoke(
         &self,
+        context: &CallContext,
         name: &str,
         arguments: &str,
-        key: Option<&str>,
     ) -> Result<ToolOutput, CallError> {
         let arguments = serde_json::from_str(arguments).map_err(|e| {
             let message = format!("arguments are not a valid JSON object: {e}");
             call_error(ErrorKind::InvalidArgument, message)
         })?;
-        self.connection()?.call(name, arguments, key).await
+        self.connection()?.call(context, name, arguments).await
     }
 
     /// Checks that the process runs and replies.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use skillhost_manifest::ExtensionId;
-use skillhost_payload::{ApprovalPolicy, CallError, ErrorKind};
+use skillhost_payload::{ApprovalPolicy, CallContext, CallError, ErrorKind};
 use skillhost_policy::{ResourceLimits, SandboxPolicy};
 use skillhost_process::{ProcessSpec, ProcessSupervisor, SupervisedProcess};
 use skillhost_sandbox::ChildContainment;
@@ -90,7 +90,7 @@ async fn call(
     text: &str,
 ) -> Result<String, CallError> {
     let arguments = json!({ "text": text }).to_string();
-    process.invoke(tool, &arguments, None).await.map(|output| output.text)
+    process.invoke(&CallContext::default(), tool, &arguments).await.map(|output| output.text)
 }
 
 async fn whoami(process: &Arc<SupervisedProcess>) -> Result<Value, CallError> {
@@ -142,7 +142,7 @@ async fn process_lists_tools_and_answers() {
     ];
     assert_eq!(asks, expected);
     assert_eq!(call(&process, "echo", "ä\n\"b\"").await.unwrap(), "ä\n\"b\"");
-    let failed = process.invoke("fail", "{}", None).await.unwrap();
+    let failed = process.invoke(&CallContext::default(), "fail", "{}").await.unwrap();
     assert_eq!((failed.text.as_str(), failed.is_error), ("there is nothing to do", true));
     let rejected = call(&process, "refuse", "").await.unwrap_err();
     assert_eq!(rejected.kind, ErrorKind::InvalidArgument);

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use skillhost_manifest::ExtensionId;
-use skillhost_payload::ApprovalPolicy;
+use skillhost_payload::{ApprovalPolicy, CallContext};
 use skillhost_process::{ProcessSpec, ProcessSupervisor};
 use skillhost_sandbox::ChildContainment;
 
@@ -132,7 +132,7 @@ async fn template_starts_in_kernel() {
     let listed: Vec<_> = tools.iter().map(|tool| (&*tool.name, tool.needs_approval)).collect();
     assert_eq!(listed, [("count_words", ApprovalPolicy::Never)]);
     let arguments = json!({"text": "a bc"}).to_string();
-    let output = process.invoke("count_words", &arguments, None).await.unwrap();
+    let output = process.invoke(&CallContext::default(), "count_words", &arguments).await.unwrap();
     assert_eq!(output.text, "2 words, the longest is 'bc'");
     process.health().await.unwrap();
     process.stop().await;

@@ -29,6 +29,5 @@ pub(crate) fn instruction_result(
     // Text and value are the same, because a client may pass only one of them to its model.
     let structured = serde_json::value::RawValue::from_string(text.clone())
         .map_err(|error| CallError::protocol_error(&error))?;
-    let (is_error, skill, skills_change) = (false, None, None);
-    Ok(ToolOutput { text, structured: Some(structured), is_error, skill, skills_change })
+    Ok(ToolOutput { text, structured: Some(structured), ..ToolOutput::default() })
 }

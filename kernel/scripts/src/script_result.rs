@@ -77,8 +77,7 @@ impl ScriptResult {
             structured: to_raw_value(self).ok(),
             is_error: !self.is_success(),
             text: self.to_text(),
-            skill: None,
-            skills_change: None,
+            ..ToolOutput::default()
         }
     }
 

@@ -2,7 +2,6 @@
 
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader};
-use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -11,14 +10,11 @@ use serde_json::{Value, json};
 
 use super::result_row::{CheckVerdict, PeerRow};
 use super::setup::{InstalledTools, search_path};
-use crate::process::{cargo_command, run_quietly};
-use crate::workspace::{Result, target};
+use super::task_server::make_task_home;
+use crate::workspace::Result;
 
 /// The timeout of one client.
 const PATIENCE: Duration = Duration::from_secs(300);
-
-/// The time in which a server has to listen.
-const START_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The scenarios of the conformance suite that a server without its test tools can pass.
 const SCENARIOS: [&str; 6] = [
@@ -71,6 +67,14 @@ impl Drop for PeerProcess {
     }
 }
 
+/// A server with the fixture tools of background tasks, and the kernel that executes the tasks.
+struct TaskServer {
+    // Dropped in this order.
+    _server: PeerProcess,
+    _kernel: PeerProcess,
+    url: String,
+}
+
 impl<'b> PeerChecks<'b> {
     pub(super) fn new(
         dir: &'b Path,
@@ -97,7 +101,7 @@ impl<'b> PeerChecks<'b> {
     }
 
     pub(super) fn run(mut self) -> Vec<PeerRow> {
-        let served = self.http();
+        let served = self.http(&self.serve);
         self.inspector(served.as_ref().map(|(_, url)| url.as_str()));
         self.conformance(served.as_ref().map(|(_, url)| url.as_str()));
         drop(served);
@@ -129,10 +133,10 @@ impl<'b> PeerChecks<'b> {
         command
     }
 
-    /// Starts the server over HTTP on a free port.
-    fn http(&self) -> std::result::Result<(PeerProcess, String), CheckError> {
+    /// Starts a server over HTTP on a free port.
+    fn http(&self, serve: &[String]) -> std::result::Result<(PeerProcess, String), CheckError> {
         let mut command = self.client(self.program, "work");
-        command.arg("--json").args(&self.serve).args(["--http", "127.0.0.1:0"]);
+        command.arg("--json").args(serve).args(["--http", "127.0.0.1:0"]);
         let log = File::create(self.dir.join("server.txt"))?;
         let mut running = PeerProcess(command.stdout(Stdio::piped()).stderr(log).spawn()?);
         let line = first_line(&mut running)?;
@@ -210,12 +214,12 @@ impl<'b> PeerChecks<'b> {
 
     /// Runs the scenarios of background tasks against the server with their fixture tools.
     fn task_conformance(&mut self) {
-        let served = self.task_fixture();
+        let served = self.task_server();
         for scenario in TASK_SCENARIOS {
             let result = (|| {
                 let node = self.tools.command("node").map_err(|e| missing(&e))?;
                 let suite = self.tools.main_file("conformance-tasks", "dist/index.js");
-                let (_, url) = served.as_ref().map_err(Clone::clone)?;
+                let url = &served.as_ref().map_err(Clone::clone)?.url;
                 let mut command = self.client(&node, "work");
                 command.arg(suite.map_err(|e| missing(&e))?);
                 command.args(["server", "--url", url, "--scenario", scenario]);
@@ -227,23 +231,26 @@ impl<'b> PeerChecks<'b> {
         }
     }
 
-    /// Starts the server with the fixture tools, after building it.
-    fn task_fixture(&self) -> std::result::Result<(PeerProcess, String), CheckError> {
-        let build = ["build", "-p", "skillhost-mcp", "--example", "task_fixture"];
-        run_quietly(&mut cargo_command(build)).map_err(|error| to_failure(&error))?;
-        let program = target().join("debug/examples/task_fixture");
-        // The port is free again when the listener is dropped.
-        let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
-        let mut command = self.client(&program, "work");
-        let running = PeerProcess(command.arg(address.to_string()).spawn()?);
-        let started = Instant::now();
-        while let Err(error) = TcpStream::connect(address) {
-            if started.elapsed() > START_TIMEOUT {
-                return Err(to_failure(&error));
+    /// Starts the kernel of a home with the fixture tools, and its server over HTTP.
+    fn task_server(&self) -> std::result::Result<TaskServer, CheckError> {
+        let home = self.dir.join("task_home");
+        let program = || self.client(self.program, "work");
+        make_task_home(&home, program).map_err(|error| to_failure(&error))?;
+        // A file, because the kernel prints a line for each task.
+        let log = self.dir.join("kernel.txt");
+        let output = File::create(&log)?;
+        let mut command = program();
+        command.arg("--home").arg(&home).arg("run").stderr(output.try_clone()?).stdout(output);
+        let mut kernel = PeerProcess(command.spawn()?);
+        while !fs::read_to_string(&log)?.contains("running") {
+            if kernel.0.try_wait()?.is_some() {
+                return Err(to_failure(&fs::read_to_string(&log)?));
             }
             std::thread::sleep(Duration::from_millis(50));
         }
-        Ok((running, format!("http://{address}/mcp")))
+        let home = home.display().to_string();
+        let (server, url) = self.http(&["--home".to_owned(), home, "mcp".to_owned()])?;
+        Ok(TaskServer { _server: server, _kernel: kernel, url })
     }
 
     fn python(&mut self) {

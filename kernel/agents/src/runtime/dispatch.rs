@@ -251,10 +251,7 @@ impl AgentRuntime {
             let nothing = || format!("`{name}` runs nothing that needs a permission");
             Ok(ToolOutput {
                 text: prepared.details.unwrap_or_else(nothing),
-                structured: None,
-                is_error: false,
-                skill: None,
-                skills_change: None,
+                ..ToolOutput::default()
             })
         })
     }

@@ -37,6 +37,7 @@ impl AgentRuntime {
             }
             // As for an extension: the key is that of the program's own call.
             context.idempotency_key = None;
+            context.input = None;
             if !context.agent_id.is_empty() {
                 self.check_agent_has(&context, name).await?;
             }

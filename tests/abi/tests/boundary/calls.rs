@@ -95,6 +95,7 @@ async fn call_context_arrives_complete() {
         operator_policy: None,
         reads_files: false,
         idempotency_key: Some("k".into()),
+        input: None,
     };
     // Only the kernel states what an approval covers and which skills are active.
     let skill = SkillRef { skill_id: "x".into(), digest: "d".into(), tree: None };
@@ -161,6 +162,7 @@ async fn turn_identifies_agent_to_extensions() {
         operator_policy: None,
         reads_files: false,
         idempotency_key: None,
+        input: None,
     };
     assert_eq!(seen, expected);
     // A tool that the model calls in this turn receives the same caller, and so does a nested one.
