@@ -135,10 +135,12 @@ enum Deed {
     Log { text: String },
     /// Returns a value that JSON cannot express.
     BadAnswer,
-    /// Records the key of the call; at the first attempt it then never ends, if it is told to hang.
+    /// Records the key of the call and a label; at the first attempt it then never ends, if it is
+    /// told to hang.
     Key {
         #[serde(default)]
         hang: bool,
+        label: Option<String>,
     },
     /// Returns a text.
     Say { text: String },
@@ -368,10 +370,11 @@ impl ToolProvider for Misbehave {
                 tracing::debug!("{text}");
                 String::new()
             }
-            Deed::Key { hang } => {
+            Deed::Key { hang, label } => {
                 let key = cx.idempotency_key.as_deref().unwrap_or("none");
                 let before = std::fs::read_to_string(self.cx.home().join("record"))?;
-                record(&self.cx, &format!("{tool} {key}"));
+                let label = label.map(|label| format!(" {label}")).unwrap_or_default();
+                record(&self.cx, &format!("{tool} {key}{label}"));
                 let hang = (hang && !before.contains(key)).then_some(Act::Hang);
                 self.act(hang, tool).await?;
                 key.to_owned()

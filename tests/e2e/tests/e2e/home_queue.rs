@@ -15,8 +15,8 @@ pub(crate) const STUCK_AFTER: Duration = Duration::from_secs(30);
 
 /// The queue in the file of a home.
 pub(crate) struct HomeQueue {
-    queue: TaskQueue,
-    runtime: tokio::runtime::Runtime,
+    pub(crate) queue: TaskQueue,
+    pub(crate) runtime: tokio::runtime::Runtime,
 }
 
 impl HomeQueue {

@@ -95,6 +95,7 @@ mod skill_search;
 mod spellings;
 mod supervision;
 mod talking;
+mod task_kills;
 mod tasks;
 mod terminal_width;
 mod tool;
