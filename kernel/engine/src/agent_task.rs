@@ -26,6 +26,13 @@ impl TaskExecutor for AgentTaskExecutor {
         TaskKind::Agent
     }
 
+    fn local_targets(&self) -> Option<Vec<String>> {
+        let agents = self.agents.upgrade().map(|agents| agents.list_agents()).unwrap_or_default();
+        // Another machine may have one without the error.
+        let usable = agents.iter().filter(|agent| agent.require_ready().is_ok());
+        Some(usable.map(|agent| agent.manifest.id.to_string()).collect())
+    }
+
     async fn execute(&self, run: &TaskRun) -> RunEnd {
         let Some(agents) = self.agents.upgrade() else { return RunEnd::Stop };
         if let Err(error) = agents.refresh_agent(&run.task.target).await {

@@ -76,6 +76,7 @@ impl TaskEngine {
     #[must_use]
     pub fn new(options: EngineOptions) -> Self {
         let EngineOptions { agents, queue, gate, can_claim } = options;
+        let lease = agents.extensions().settings().tasks.lease();
         let weak = agents.downgrade();
         let notices = Arc::new(EndNotices::new(weak.clone(), queue.clone()));
         agents.set_notice_source(Arc::clone(&notices) as Arc<dyn NoticeSource>);
@@ -89,8 +90,8 @@ impl TaskEngine {
             ExtensionTaskExecutor { agents: agents.clone(), runs: Arc::clone(&extension_runs) };
         let executors: Vec<Arc<dyn TaskExecutor>> =
             vec![Arc::new(agent_tasks), Arc::new(tool_tasks), Arc::new(extension_tasks)];
-        let parts =
-            EngineParts { agents, queue, gate, can_claim, executors, problem: Mutex::default() };
+        let problem = Mutex::default();
+        let parts = EngineParts { agents, queue, gate, can_claim, executors, lease, problem };
         let parts = Arc::new(parts);
         Self { parts, notices, running, extension_runs, service: Mutex::default() }
     }

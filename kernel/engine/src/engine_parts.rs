@@ -1,6 +1,7 @@
 //! The parts of the engine that its loop and its handle share.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use skillhost_agents::{RunGate, WeakAgentRuntime};
 use skillhost_tasks::{QueueError, TaskQueue};
@@ -15,6 +16,8 @@ pub(crate) struct EngineParts {
     /// Returns whether this process holds the lock for claiming.
     pub(crate) can_claim: Box<dyn Fn() -> bool + Send + Sync>,
     pub(crate) executors: Vec<Arc<dyn TaskExecutor>>,
+    /// The length of a lease.
+    pub(crate) lease: Duration,
     /// The error of the store, until its next success.
     pub(crate) problem: Mutex<Option<QueueError>>,
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use serde_json::value::RawValue;
-use skillhost_agents::{RunControl as _, WeakAgentRuntime};
+use skillhost_agents::WeakAgentRuntime;
 use skillhost_conversation::PersonQuestion;
 use skillhost_payload::{
     CallContext, CallError, ErrorKind, TaskAnswer, TaskClaimRef, TaskQuestion, TaskRunReply,

@@ -8,15 +8,12 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// The length of a lease.
-pub(crate) const LEASE: Duration = Duration::from_secs(30);
-/// The age of the last confirmed heartbeat from which on no effect begins.
-const MAX_HEARTBEAT_AGE: Duration = Duration::from_secs(15);
-
 /// The lease of a claim.
 #[derive(Debug)]
 pub(crate) struct TaskLease {
     pub(crate) claim: TaskClaim,
+    /// The age of the last confirmed heartbeat from which on no effect begins.
+    max_age: Duration,
     /// The moment at which the last confirmed heartbeat was sent.
     confirmed: watch::Sender<Instant>,
     lost: CancellationToken,
@@ -30,9 +27,11 @@ pub(crate) struct TaskLease {
 pub(crate) struct LostClaimError;
 
 impl TaskLease {
-    pub(crate) fn new(claim: TaskClaim, claimed_at: Instant) -> Self {
+    /// Creates the lease of a claim, with its length.
+    pub(crate) fn new(claim: TaskClaim, claimed_at: Instant, length: Duration) -> Self {
         Self {
             claim,
+            max_age: length / 2,
             confirmed: watch::Sender::new(claimed_at),
             lost: CancellationToken::new(),
             cancel: CancellationToken::new(),
@@ -82,7 +81,7 @@ impl TaskLease {
             if self.lost.is_cancelled() {
                 return Err(LostClaimError);
             }
-            if confirmed.borrow_and_update().elapsed() < MAX_HEARTBEAT_AGE {
+            if confirmed.borrow_and_update().elapsed() < self.max_age {
                 return Ok(());
             }
             tokio::select! {
@@ -102,16 +101,18 @@ mod tests {
 
     use super::*;
 
+    const LEASE: Duration = Duration::from_secs(30);
+
     fn lease() -> Arc<TaskLease> {
         let claim = TaskClaim { task: TaskId::generate(), epoch: 1 };
-        Arc::new(TaskLease::new(claim, Instant::now()))
+        Arc::new(TaskLease::new(claim, Instant::now(), LEASE))
     }
 
     #[tokio::test(start_paused = true)]
     async fn old_heartbeat_delays_effects() {
         let lease = lease();
         assert_eq!(lease.wait_for_claim().await, Ok(()));
-        tokio::time::advance(MAX_HEARTBEAT_AGE).await;
+        tokio::time::advance(LEASE / 2).await;
         let waiting = tokio::spawn({
             let lease = Arc::clone(&lease);
             async move { lease.wait_for_claim().await }
@@ -125,7 +126,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn lost_claim_ends_the_wait() {
         let lease = lease();
-        tokio::time::advance(MAX_HEARTBEAT_AGE).await;
+        tokio::time::advance(LEASE / 2).await;
         lease.lose();
         assert_eq!(lease.wait_for_claim().await, Err(LostClaimError));
     }

@@ -17,6 +17,11 @@ pub(crate) trait TaskExecutor: Send + Sync {
     /// Returns the kind.
     fn kind(&self) -> TaskKind;
 
+    /// Returns the targets that this process has; `None` if every process has every target.
+    fn local_targets(&self) -> Option<Vec<String>> {
+        None
+    }
+
     /// Executes a task until it ends or stops. The engine drops the future when the claim is lost.
     async fn execute(&self, run: &TaskRun) -> RunEnd;
 }

@@ -72,6 +72,12 @@ impl TaskExecutor for ToolTaskExecutor {
         TaskKind::Tool
     }
 
+    fn local_targets(&self) -> Option<Vec<String>> {
+        let state = self.agents.upgrade().map(|agents| agents.extensions().state());
+        let names = state.iter().flat_map(|state| state.tools.usable_names());
+        Some(names.map(str::to_owned).collect())
+    }
+
     async fn execute(&self, run: &TaskRun) -> RunEnd {
         let Some(agents) = self.agents.upgrade() else { return RunEnd::Stop };
         // The engine reports the error of the store with its next operation.

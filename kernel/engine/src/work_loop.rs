@@ -18,12 +18,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::engine_parts::EngineParts;
 use crate::outbox_relay::{RelayError, relay_outbox};
-use crate::task_lease::{LEASE, TaskLease};
+use crate::task_lease::TaskLease;
 use crate::task_run::{RunEnd, TaskRun};
 
-/// The interval of heartbeats.
-const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(10);
-/// The interval of sweeps, and the longest wait for a change.
+/// The longest interval of sweeps, and the longest wait for a change.
 const POLL_INTERVAL: Duration = Duration::from_secs(5);
 /// The wait for the lock that permits to claim.
 const LOCK_INTERVAL: Duration = Duration::from_millis(500);
@@ -106,16 +104,21 @@ impl WorkLoop {
         }
         let queue = self.engine.queue.clone();
         if !self.has_recovered {
-            // No worker of an earlier process is left, as only one process claims.
+            let lost_workers = match queue.store().is_shared() {
+                // A claim may belong to a worker of another machine that is alive.
+                true => LostWorkers::Expired,
+                // No worker of an earlier process is left, as only one process claims.
+                false => LostWorkers::All,
+            };
             if self.has_open_tasks().await? {
-                queue.sweep(LostWorkers::All).await?;
+                queue.sweep(lost_workers).await?;
             }
             self.has_recovered = true;
         }
         // Before the sweep: after a suspension of the machine the leases of own runs look overdue.
         self.renew_leases().await?;
         self.follow_cancellations().await?;
-        if self.last_sweep.elapsed() >= POLL_INTERVAL {
+        if self.last_sweep.elapsed() >= self.poll_interval() {
             self.last_sweep = Instant::now();
             // An idle home has no writes.
             if self.has_open_tasks().await? {
@@ -140,14 +143,14 @@ impl WorkLoop {
     }
 
     async fn renew_leases(&mut self) -> Result<(), QueueError> {
-        if self.leases.is_empty() || self.last_heartbeat.elapsed() < HEARTBEAT_INTERVAL {
+        if self.leases.is_empty() || self.last_heartbeat.elapsed() < self.heartbeat_interval() {
             return Ok(());
         }
         let leases: Vec<_> = self.leases.values().cloned().collect();
         let claims = leases.iter().map(|lease| lease.claim.clone()).collect();
         let sent_at = Instant::now();
         // The moment of sending counts: the reply may be late.
-        let states = self.engine.queue.heartbeat(claims, LEASE).await?;
+        let states = self.engine.queue.heartbeat(claims, self.engine.lease).await?;
         self.last_heartbeat = sent_at;
         for (lease, status) in leases.iter().zip(states) {
             match status {
@@ -184,10 +187,9 @@ impl WorkLoop {
             Some(due) if due <= queue.store().now_ms().await? => {}
             _ => return Ok(()),
         }
-        let targets = self.engine.executors.iter().map(|executor| (executor.kind(), None));
-        let filter = ClaimFilter { targets: targets.collect() };
+        let filter = self.claim_filter();
         let claimed_at = Instant::now();
-        let claimed = queue.claim(&self.worker, filter, free, LEASE).await?;
+        let claimed = queue.claim(&self.worker, filter, free, self.engine.lease).await?;
         // Tasks that are due but cannot be claimed, such as those of a lane, wait for a change.
         self.is_drained = claimed.len() < free;
         if !claimed.is_empty() && self.leases.is_empty() {
@@ -199,10 +201,31 @@ impl WorkLoop {
         Ok(())
     }
 
+    /// Returns the tasks that this process can execute. Of a shared queue, those of targets that it
+    /// lacks are left to others; of its own queue, they fail.
+    fn claim_filter(&self) -> ClaimFilter {
+        let is_shared = self.engine.queue.store().is_shared();
+        let targets = self.engine.executors.iter().map(|executor| {
+            let targets = is_shared.then(|| executor.local_targets()).flatten();
+            (executor.kind(), targets)
+        });
+        ClaimFilter { targets: targets.collect() }
+    }
+
+    /// Returns the interval of heartbeats: two may be late.
+    fn heartbeat_interval(&self) -> Duration {
+        self.engine.lease / 3
+    }
+
+    /// Returns the interval of sweeps, and the longest wait for a change.
+    fn poll_interval(&self) -> Duration {
+        POLL_INTERVAL.min(self.engine.lease / 3)
+    }
+
     fn start_task(&mut self, claimed: ClaimedTask, claimed_at: Instant) {
         let Some(claim) = claimed.task.current_claim() else { return };
         let id = claim.task.clone();
-        let lease = Arc::new(TaskLease::new(claim, claimed_at));
+        let lease = Arc::new(TaskLease::new(claim, claimed_at, self.engine.lease));
         self.leases.insert(id.clone(), Arc::clone(&lease));
         let engine = Arc::clone(&self.engine);
         let run = TaskRun::new(engine.queue.clone(), claimed, lease);
@@ -249,9 +272,10 @@ impl WorkLoop {
     /// Returns the time until the next task is due, or the next heartbeat.
     async fn next_wake(&self) -> Result<Duration, QueueError> {
         let queue = &self.engine.queue;
-        let mut wait = POLL_INTERVAL;
+        let mut wait = self.poll_interval();
         if !self.leases.is_empty() {
-            wait = wait.min(HEARTBEAT_INTERVAL.saturating_sub(self.last_heartbeat.elapsed()));
+            wait =
+                wait.min(self.heartbeat_interval().saturating_sub(self.last_heartbeat.elapsed()));
         }
         let has_free_worker = self.leases.len() < self.engine.worker_limit();
         if !self.is_drained

@@ -15,7 +15,6 @@ use skillhost_policy::{SandboxSettings, deserialize_sandbox, sandbox_schema, ser
 
 use crate::home::Home;
 use crate::similar_names::suggest_similar;
-use tasks::TaskStoreSettings;
 
 mod build;
 mod configured;
@@ -41,6 +40,7 @@ pub use models::{
 pub use processes::ProcessSettings;
 pub use provenance::{SettingProvenance, add_default_rows};
 pub use supervisor::SupervisorSettings;
+pub use tasks::TaskStoreSettings;
 pub use workspaces::WorkspaceSettings;
 
 /// Prefix of the variables that override settings: `SKILLHOST_EXTENSIONS__SKILL_REGISTRY__…`.

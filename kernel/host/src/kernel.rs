@@ -22,7 +22,7 @@ use skillhost_payload::{
 use skillhost_programs::add_program_tools;
 use skillhost_questions::QuestionTable;
 use skillhost_scripts::add_script_tool;
-use skillhost_tasks::{SqliteQueue, TaskQueue};
+use skillhost_tasks::open_home_queue;
 use tokio_util::sync::CancellationToken;
 
 use crate::agent_updates::reload_agent;
@@ -88,8 +88,7 @@ impl Kernel {
             options.builder,
             Arc::clone(&gate),
         );
-        let queue =
-            TaskQueue::new(Arc::new(SqliteQueue::in_directory(&host.home().data_dir("kernel"))));
+        let queue = open_home_queue(host.home(), &host.settings().tasks);
         let questions = Arc::new(QuestionTable::new(queue.clone()));
         let live_limit = host.limits().approval;
         let conversations = Arc::new(MessageChannels::new(Arc::clone(&questions), live_limit));

@@ -29,7 +29,7 @@ pub fn cmd_inbox(
     command: &InboxCommand,
     reviews: &dyn ReviewLedger,
 ) -> CommandResult {
-    let queue = open_queue(&session.trusted_home()?);
+    let queue = open_queue(session, &session.trusted_home()?)?;
     let inbox = InboxContext { session, queue, reviews };
     session.block_on(Box::pin(async {
         let queue = &inbox.queue;
@@ -55,8 +55,8 @@ pub fn cmd_inbox(
 /// failure is a note: the ledger has the change.
 pub fn mirror_proposals(session: &CliContext, reviews: &dyn ReviewLedger) {
     let Ok(home) = session.trusted_home() else { return };
-    let queue = open_queue(&home);
-    let mirrored = session.block_on(Box::pin(mirror_reviews(&queue, reviews)));
+    let mirrored = open_queue(session, &home)
+        .and_then(|queue| session.block_on(Box::pin(mirror_reviews(&queue, reviews))));
     let failed = match mirrored {
         Ok(done) => done.err().map(|error| error.to_string()),
         Err(error) => Some(error.message().to_owned()),

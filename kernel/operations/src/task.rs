@@ -18,10 +18,10 @@ use crate::task_store::open_queue;
 /// The home is missing or not trusted, its tasks cannot be read, or the command is refused.
 pub fn cmd_task(session: &CliContext, command: &TaskCommand) -> CommandResult {
     let home = session.trusted_home()?;
-    let queue = open_queue(&home);
+    let queue = open_queue(session, &home)?;
     if let TaskCommand::Submit(args) = command {
         // Outside of the runtime, as it may ask a running kernel.
-        let target = submission::check_target(session, &home, args)?;
+        let target = submission::check_target(session, &home, &queue, args)?;
         let submission = submission::submit_task(session, &home, &queue, args, target);
         return session.block_on(Box::pin(submission))?;
     }

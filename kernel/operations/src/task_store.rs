@@ -1,14 +1,14 @@
 //! The store of tasks, and ids of tasks and questions that may be shortened.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::time::Duration;
 
 use serde::Serialize;
 use skillhost_home::Home;
 use skillhost_payload::CallError;
 use skillhost_tasks::{
     Question, QuestionKind, QueueError, QueueErrorKind, SqliteQueue, Task, TaskFilter, TaskId,
-    TaskQuery, TaskQueue,
+    TaskQuery, TaskQueue, open_home_queue,
 };
 use skillhost_terminal::{CliContext, CliError, display_safe, exit, resolve_id};
 
@@ -22,8 +22,11 @@ const MAX_CANDIDATES: usize = 12;
 pub(crate) const MAX_QUESTIONS: usize = 1000;
 
 /// Returns the tasks of a home. Reading creates no file.
-pub(crate) fn open_queue(home: &Home) -> TaskQueue {
-    TaskQueue::new(Arc::new(SqliteQueue::in_directory(&home.data_dir("kernel"))))
+///
+/// # Errors
+/// The settings, which name the store, are not valid.
+pub(crate) fn open_queue(session: &CliContext, home: &Home) -> Result<TaskQueue, CliError> {
+    Ok(open_home_queue(home, &session.settings(home)?.settings.tasks))
 }
 
 /// Converts the error of a queue.
@@ -111,6 +114,8 @@ pub(crate) async fn find_question(queue: &TaskQueue, given: &str) -> Result<Ques
     all.into_iter().find(|question| question.id == id).ok_or_else(not_found)
 }
 
+/// The time that a shell waits for a database of another machine.
+const COMPLETION_TIMEOUT: Duration = Duration::from_secs(1);
 /// The number of tasks that a shell is offered.
 const MAX_COMPLETED: usize = 100;
 
@@ -118,21 +123,27 @@ const MAX_COMPLETED: usize = 100;
 /// cannot be read.
 #[must_use]
 pub fn task_ids(session: &CliContext) -> Vec<(String, String)> {
-    let Ok(home) = session.trusted_home() else { return Vec::new() };
-    let queue = open_queue(&home);
     let filter = TaskFilter { limit: MAX_COMPLETED, ..TaskFilter::default() };
-    let tasks = session.block_on(Box::pin(queue.list(filter))).ok().and_then(Result::ok);
+    let tasks = read_for_shell(session, async |queue| queue.list(filter).await);
     tasks.into_iter().flatten().map(|task| (task.id.to_string(), task.title)).collect()
 }
 
 /// Returns the open questions of the home with their titles, as [`task_ids`] does.
 #[must_use]
 pub fn question_ids(session: &CliContext) -> Vec<(String, String)> {
-    let Ok(home) = session.trusted_home() else { return Vec::new() };
-    let queue = open_queue(&home);
-    let open = session.block_on(Box::pin(queue.open_questions(MAX_COMPLETED)));
-    let open = open.ok().and_then(Result::ok);
+    let open = read_for_shell(session, async |queue| queue.open_questions(MAX_COMPLETED).await);
     open.into_iter().flatten().map(|question| (question.id, question.title)).collect()
+}
+
+/// Reads the tasks of the home, within a time in which a shell can wait.
+fn read_for_shell<T>(
+    session: &CliContext,
+    read: impl AsyncFnOnce(&TaskQueue) -> Result<T, QueueError>,
+) -> Option<T> {
+    let home = session.trusted_home().ok()?;
+    let queue = open_queue(session, &home).ok()?;
+    let reading = async { tokio::time::timeout(COMPLETION_TIMEOUT, read(&queue)).await };
+    session.block_on(Box::pin(reading)).ok()?.ok()?.ok()
 }
 
 /// The numbers of tasks and open questions of a home.
@@ -149,7 +160,7 @@ pub(crate) struct TaskStoreReport {
 /// # Errors
 /// The tasks cannot be read.
 pub(crate) fn count_tasks(session: &CliContext, home: &Home) -> Result<TaskStoreReport, CliError> {
-    let queue = open_queue(home);
+    let queue = open_queue(session, home)?;
     session.block_on(Box::pin(async {
         let counts = queue.counts().await.map_err(to_cli_error)?;
         let mut open = queue.open_questions(MAX_QUESTIONS).await.map_err(to_cli_error)?;
@@ -160,8 +171,8 @@ pub(crate) fn count_tasks(session: &CliContext, home: &Home) -> Result<TaskStore
     }))?
 }
 
-/// Checks the file with the tasks of a home; `None` if it is in order or does not exist. A damaged
-/// file is not changed.
+/// Checks the store with the tasks of a home; `None` if it is in order, or is a file that does not
+/// exist. A damaged file is not changed.
 ///
 /// # Errors
 /// The home is not found, or it is broken.
@@ -171,6 +182,12 @@ pub fn find_task_store_problem(session: &CliContext) -> Result<Option<CallError>
     if home.is_untrusted() {
         return Ok(None);
     }
+    // Settings that are not valid are a finding of their own.
+    let Ok(queue) = open_queue(session, &home) else { return Ok(None) };
+    if queue.store().is_shared() {
+        let counted = session.block_on(Box::pin(queue.counts()))?;
+        return Ok(counted.err().map(CallError::from));
+    }
     let queue = SqliteQueue::in_directory(&home.data_dir("kernel"));
     let checked = session.block_on(Box::pin(queue.check_integrity()))?;
     Ok(checked.err().map(CallError::from))
@@ -178,6 +195,8 @@ pub fn find_task_store_problem(session: &CliContext) -> Result<Option<CallError>
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use skillhost_events::Clock;
     use skillhost_tasks::{MemoryQueue, NewTask, TaskKind};
 

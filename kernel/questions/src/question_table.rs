@@ -231,13 +231,13 @@ impl QuestionTable {
         asked
     }
 
-    /// Withdraws the questions that a killed kernel left open and that no run can ask again. Only the
+    /// Withdraws the questions that a killed kernel of this home left open and that no run can ask again. Only the
     /// kernel that delivers events may call this.
     ///
     /// # Errors
     /// The error of the store.
     pub async fn withdraw_leftovers(&self) -> Result<(), CallError> {
-        let open = self.queue.open_questions(MAX_OPEN).await?;
+        let open = self.queue.own_questions(MAX_OPEN).await?;
         for question in open.iter().filter(|question| is_live_only(question)) {
             self.withdraw(&question.id, "the kernel ended").await;
         }

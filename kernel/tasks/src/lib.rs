@@ -12,6 +12,7 @@
 
 mod amounts;
 mod error;
+mod home_queue;
 mod ids;
 mod memory;
 mod operation;
@@ -26,6 +27,7 @@ mod transition;
 
 pub use amounts::{TaskAmounts, TaskBudget};
 pub use error::{QueueError, QueueErrorKind};
+pub use home_queue::open_home_queue;
 pub use ids::{QuestionId, TaskId};
 pub use memory::MemoryQueue;
 pub use operation::{

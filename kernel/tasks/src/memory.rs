@@ -87,6 +87,7 @@ impl MemoryRows {
 
     fn answer(&self, query: TaskQuery) -> QueryResult {
         match query {
+            TaskQuery::OwnQuestions { limit } => self.answer(TaskQuery::open_questions(limit)),
             TaskQuery::Task(id) => {
                 QueryResult::Tasks(self.tasks.get(&id).cloned().into_iter().collect())
             }
@@ -353,7 +354,7 @@ impl StoreTransaction for MemoryRows {
     fn append_outbox(&mut self, event: &OutboxEvent) -> StoreResult<()> {
         // Numbers are not used again, also not those of removed rows.
         self.last_seq += 1;
-        let OutboxEvent { topic, key, correlation_id, payload } = event.clone();
+        let OutboxEvent { topic, key, correlation_id, payload, .. } = event.clone();
         let (seq, topic) = (self.last_seq, topic.to_owned());
         self.outbox.insert(seq, OutboxRow { seq, topic, key, correlation_id, payload });
         Ok(())

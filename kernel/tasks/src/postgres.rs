@@ -3,7 +3,8 @@
 //! Every operation is a transaction of the server; operations that arrive together share one. A
 //! transaction locks the rows that it reads, so the operations of all machines have one order. Time
 //! is the server's. Claims skip rows that another machine has locked, and lock their lane. `NOTIFY`
-//! is a hint; callers poll as well.
+//! is a hint; callers poll as well. An event of the outbox belongs to the home that has submitted its
+//! task or asked its question, so it is published in one journal: that with the thread.
 //!
 //! A connection that is lost before the commit is replaced and the transaction repeated. One that
 //! is lost during the commit is an error of the kind [`QueueErrorKind::Io`], as the server may have
@@ -56,6 +57,7 @@ pub struct PostgresQueue {
     backlog: Arc<OperationBacklog>,
     notifier: Arc<ChangeNotifier>,
     clock: Option<Clock>,
+    home: String,
     /// Drives the connections, so that callers may have any runtime.
     runtime: Option<Runtime>,
 }
@@ -103,6 +105,7 @@ impl PostgresQueue {
             backlog: Arc::default(),
             notifier: Arc::default(),
             clock,
+            home: address.home().to_owned(),
             runtime: Some(runtime),
         };
         // Connections belong to the runtime on which they are made.
@@ -119,6 +122,7 @@ impl PostgresQueue {
                 backlog: Arc::clone(&queue.backlog),
                 handle: runtime.handle().clone(),
                 pool: queue.pool.clone(),
+                home: queue.home.clone(),
                 clock: queue.clock.clone(),
                 notifier: Arc::clone(&queue.notifier),
             };
@@ -188,9 +192,10 @@ impl Queue for PostgresQueue {
     }
 
     async fn read(&self, query: TaskQuery) -> Result<QueryResult, QueueError> {
+        let home = self.home.clone();
         self.read_rows(move |client| {
-            let query = query.clone();
-            async move { query::answer_query(&client, query).await }
+            let (query, home) = (query.clone(), home.clone());
+            async move { query::answer_query(&client, query, &home).await }
         })
         .await
     }
@@ -205,5 +210,9 @@ impl Queue for PostgresQueue {
             return Ok(clock.steady_ms());
         }
         self.read_rows(|client| async move { query::server_time(&client).await }).await
+    }
+
+    fn is_shared(&self) -> bool {
+        true
     }
 }

@@ -39,6 +39,12 @@ pub trait Queue: Send + Sync {
 
     /// Returns the time of the store's clock, in milliseconds since 1970.
     async fn now_ms(&self) -> Result<u64, QueueError>;
+
+    /// Returns whether other machines claim from the same store, so that a claim of an earlier
+    /// process may belong to a live worker.
+    fn is_shared(&self) -> bool {
+        false
+    }
 }
 
 /// A query.
@@ -76,7 +82,12 @@ pub enum TaskQuery {
         /// The maximum number.
         limit: usize,
     },
-    /// The oldest rows of the outbox.
+    /// The oldest open questions that this home has asked; in a store of one home, of all.
+    OwnQuestions {
+        /// The maximum number.
+        limit: usize,
+    },
+    /// The oldest rows of the outbox; in a shared store, of the tasks and questions of this home.
     Outbox {
         /// The maximum number.
         limit: usize,
@@ -92,6 +103,14 @@ pub enum TaskQuery {
     },
     /// The earliest time at which a task becomes due, in milliseconds: [`QueryResult::Time`].
     NextDue,
+}
+
+impl TaskQuery {
+    /// Returns the query for the oldest open questions.
+    pub(crate) fn open_questions(limit: usize) -> Self {
+        let state = Some(QuestionState::Open);
+        Self::Questions { state, kind: None, task: None, thread: None, limit }
+    }
 }
 
 /// A filter of tasks.
@@ -490,9 +509,15 @@ impl TaskQueue {
     /// # Errors
     /// An error of the store.
     pub async fn open_questions(&self, limit: usize) -> Result<Vec<Question>, QueueError> {
-        let state = Some(QuestionState::Open);
-        self.questions(TaskQuery::Questions { state, kind: None, task: None, thread: None, limit })
-            .await
+        self.questions(TaskQuery::open_questions(limit)).await
+    }
+
+    /// Lists the open questions that this home has asked, the oldest first.
+    ///
+    /// # Errors
+    /// An error of the store.
+    pub async fn own_questions(&self, limit: usize) -> Result<Vec<Question>, QueueError> {
+        self.questions(TaskQuery::OwnQuestions { limit }).await
     }
 
     /// Executes a query for questions.

@@ -1,7 +1,7 @@
 //! The rows that the state machine reads and writes, as every store provides them.
 
 use crate::error::QueueError;
-use crate::ids::TaskId;
+use crate::ids::{QuestionId, TaskId};
 use crate::operation::ClaimFilter;
 use crate::question::Question;
 use crate::task::{Task, TaskState};
@@ -158,4 +158,15 @@ pub(crate) struct OutboxEvent {
     pub(crate) correlation_id: Option<String>,
     /// A JSON object.
     pub(crate) payload: String,
+    /// The row that it is about.
+    pub(crate) subject: EventSubject,
+}
+
+/// The row that an event is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum EventSubject {
+    /// A task.
+    Task(TaskId),
+    /// A question of a thread or of a command.
+    Question(QuestionId),
 }

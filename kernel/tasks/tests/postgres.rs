@@ -1,11 +1,13 @@
 //! Tests of the PostgreSQL store with a private server.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "figures, and reasons of skips")]
+#![expect(clippy::print_stdout, reason = "figures")]
 
 #[path = "postgres/differential.rs"]
 mod differential;
 #[path = "postgres/fleet.rs"]
 mod fleet;
+#[path = "postgres/homes.rs"]
+mod homes;
 #[path = "postgres/kills.rs"]
 mod kills;
 #[path = "postgres/schema.rs"]

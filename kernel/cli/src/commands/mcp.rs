@@ -18,7 +18,7 @@ use skillhost_mcp::{
     serve_stdio,
 };
 use skillhost_process::ProcessSupervisor;
-use skillhost_tasks::{SqliteQueue, TaskQueue};
+use skillhost_tasks::open_home_queue;
 use skillhost_terminal::{CliContext, CliError, CommandResult, exit};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -116,11 +116,14 @@ fn serve_home(
 
 /// Returns the tasks of clients in the queue of a home, which the running kernel executes.
 fn client_tasks(home: &Home, settings: &Settings) -> ClientTasks {
-    let queue = SqliteQueue::in_directory(&home.data_dir("kernel"));
+    let queue = open_home_queue(home, &settings.tasks);
     let home = home.clone();
+    // Kernels of other machines are not seen from here.
+    let is_shared = queue.store().is_shared();
     // A supervised kernel that restarts will continue.
-    let is_served = move || KernelLock::holder(&home).is_some() || SupervisorLock::is_held(&home);
-    ClientTasks::new(TaskQueue::new(Arc::new(queue)), settings.mcp.consent, Arc::new(is_served))
+    let is_served =
+        move || is_shared || KernelLock::holder(&home).is_some() || SupervisorLock::is_held(&home);
+    ClientTasks::new(queue, settings.mcp.consent, Arc::new(is_served))
 }
 
 /// Serves the skills in the skill directories of clients.

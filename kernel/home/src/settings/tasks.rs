@@ -1,10 +1,17 @@
 //! The settings of background tasks.
 
+use std::time::Duration;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The default number of tasks that run at once.
 const DEFAULT_WORKERS: u8 = 4;
+/// The default length of a lease, in milliseconds.
+const DEFAULT_LEASE_MS: u32 = 30_000;
+/// The lengths of leases: a shorter one would be lost by a busy machine, with a longer one the tasks of
+/// a lost machine wait too long.
+const LEASE_RANGE_MS: std::ops::RangeInclusive<u32> = 1_000..=600_000;
 /// The maximum number: more would only wait for model providers and the disk.
 const MAX_WORKERS: u8 = 64;
 
@@ -27,6 +34,11 @@ pub struct TaskStoreSettings {
     #[schemars(range(max = 64))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workers: Option<u8>,
+    /// The time after which the task of a worker that does not report is given to another one, in
+    /// milliseconds; default: 30000.
+    #[schemars(range(min = 1000, max = 600_000))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lease_ms: Option<u32>,
 }
 
 /// The kind of the store of tasks.
@@ -48,13 +60,14 @@ struct TaskStoreForm {
     url_secret: Option<String>,
     schema: Option<String>,
     workers: Option<u8>,
+    lease_ms: Option<u32>,
 }
 
 impl TryFrom<TaskStoreForm> for TaskStoreSettings {
     type Error = String;
 
     fn try_from(form: TaskStoreForm) -> Result<Self, String> {
-        let TaskStoreForm { store, url_secret, schema, workers } = form;
+        let TaskStoreForm { store, url_secret, schema, workers, lease_ms } = form;
         match (store, &url_secret, &schema) {
             (TaskStoreKind::Postgres, None, _) => {
                 Err("`tasks.store: postgres` requires `tasks.url_secret`".to_owned())
@@ -72,7 +85,11 @@ impl TryFrom<TaskStoreForm> for TaskStoreSettings {
             _ if workers.is_some_and(|workers| workers > MAX_WORKERS) => {
                 Err(format!("`tasks.workers` is at most {MAX_WORKERS}"))
             }
-            _ => Ok(Self { store, url_secret, schema, workers }),
+            _ if lease_ms.is_some_and(|lease| !LEASE_RANGE_MS.contains(&lease)) => {
+                let (min, max) = LEASE_RANGE_MS.into_inner();
+                Err(format!("`tasks.lease_ms` is {min} to {max}"))
+            }
+            _ => Ok(Self { store, url_secret, schema, workers, lease_ms }),
         }
     }
 }
@@ -90,6 +107,12 @@ impl TaskStoreSettings {
     #[must_use]
     pub fn worker_count(&self) -> usize {
         usize::from(self.workers.unwrap_or(DEFAULT_WORKERS))
+    }
+
+    /// Returns the length of a lease.
+    #[must_use]
+    pub fn lease(&self) -> Duration {
+        Duration::from_millis(self.lease_ms.unwrap_or(DEFAULT_LEASE_MS).into())
     }
 
     /// Returns whether no key is set.
@@ -117,6 +140,7 @@ mod tests {
             ("\ntasks: {url_secret: A}", "`tasks.url_secret` requires `tasks.store: postgres`"),
             ("\ntasks: {store: mysql}", "unknown variant `mysql`"),
             ("\ntasks: {workers: 65}", "`tasks.workers` is at most 64"),
+            ("\ntasks: {lease_ms: 999}", "`tasks.lease_ms` is 1000 to 600000"),
             ("\ntasks: {scheme: a}", "unknown field `scheme`"),
         ];
         for (text, expected) in errors {

@@ -44,5 +44,5 @@ pub(super) async fn retry_task(
     // The thread that waits for the first one gets the notice of this one.
     let submitter = TaskSubmitter { thread: old.submitter.thread, ..TaskSubmitter::default() };
     let submitted = queue.retry(old.id, fresh, submitter).await.map_err(to_cli_error)?;
-    print_submitted(session, home, &submitted)
+    print_submitted(session, home, queue, &submitted)
 }

@@ -38,12 +38,23 @@ pub(super) struct TaskTarget {
 
 /// Checks the target as far as that is possible without a start of a kernel: agents by the manifests
 /// of the home, tools by the running kernel. The engine checks them again. The tasks of extensions
-/// require a running kernel, as the extension itself checks their input.
+/// require a running kernel, as the extension itself checks their input. In a shared queue another
+/// machine may have a target that this one lacks.
 pub(super) fn check_target(
     session: &CliContext,
     home: &Home,
+    queue: &TaskQueue,
     args: &TaskSubmitArgs,
 ) -> Result<TaskTarget, CliError> {
+    let allow_missing = |checked: Result<(), CliError>| match checked {
+        Err(error) if error.code() == exit::NOT_FOUND && queue.store().is_shared() => {
+            session
+                .output
+                .print_note(format!("{} here: another machine executes it", error.message()));
+            Ok(())
+        }
+        other => other,
+    };
     let thread = match &args.thread {
         Some(given) => Some(ThreadStore::new(home).resolve(given)?),
         None if args.on_end == EndNoticeArg::Wake => {
@@ -60,11 +71,11 @@ pub(super) fn check_target(
         (Some(tool), [arguments]) => {
             let input = text_or_stdin(arguments)?;
             check_arguments(&input)?;
-            check_tool(session, home, tool)?;
+            allow_missing(check_tool(session, home, tool))?;
             Ok(TaskTarget { kind: TaskKind::Tool, name: tool.clone(), input, thread, title: None })
         }
         (None, [agent, text]) => {
-            check_agent(session, home, agent)?;
+            allow_missing(check_agent(session, home, agent))?;
             let input = text_or_stdin(text)?;
             if input.trim().is_empty() {
                 return Err(CliError::usage("the text of the task is empty")
@@ -198,7 +209,7 @@ pub(super) async fn submit_task(
     let submitted = queue.submit(task).await.map_err(to_cli_error)?;
     match args.wait {
         true => wait_for_end(session, home, queue, submitted).await,
-        false => print_submitted(session, home, &submitted),
+        false => print_submitted(session, home, queue, &submitted),
     }
 }
 
@@ -217,6 +228,7 @@ fn make_title(kind: TaskKind, name: &str, input: &str) -> String {
 pub(super) fn print_submitted(
     session: &CliContext,
     home: &Home,
+    queue: &TaskQueue,
     submitted: &SubmitOutcome,
 ) -> CommandResult {
     let SubmitOutcome { task, created } = submitted;
@@ -230,7 +242,7 @@ pub(super) fn print_submitted(
     let (target, state) = (one_line(&task.target), describe_state(task, task.created_ms));
     output.print_line(format!("{verb} {}: {} {target}, {state}", task.id, task.kind.as_str()))?;
     // A task that has ended needs no kernel.
-    if !runs && !task.state.is_terminal() {
+    if !runs && !queue.store().is_shared() && !task.state.is_terminal() {
         let run = session.spell_command(OperatorCommand::RunKernel);
         output.print_line(format!("no kernel runs; this starts it: {run}"))?;
     }
@@ -252,7 +264,8 @@ async fn wait_for_end(
     let id = submitted.task.id.clone();
     // Standard output is the result's alone.
     output.print_note(format!("task {id}"));
-    if !submitted.task.state.is_terminal() && !is_kernel_running(home) {
+    let may_run = queue.store().is_shared() || is_kernel_running(home);
+    if !submitted.task.state.is_terminal() && !may_run {
         let run = session.spell_command(OperatorCommand::RunKernel);
         output.print_note(format!("no kernel runs; this starts the task: {run}"));
     }

@@ -26,7 +26,7 @@ const SESSION_OPTIONS: &str = "-c idle_in_transaction_session_timeout=10000 -c l
      -c statement_timeout=60000 -c default_transaction_isolation=read\\ committed \
      -c client_encoding=UTF8 -c jit=off";
 
-/// The address of a database and the schema of the queue in it.
+/// The address of a database, the schema of the queue in it, and the home that uses it.
 ///
 /// The address is a URL (`postgresql://user:password@host/database`) or a list of parameters
 /// (`host=/run/postgresql dbname=work`). It may contain a password and is never printed.
@@ -34,6 +34,7 @@ const SESSION_OPTIONS: &str = "-c idle_in_transaction_session_timeout=10000 -c l
 pub struct PostgresAddress {
     config: Config,
     schema: String,
+    home: String,
 }
 
 impl fmt::Debug for PostgresAddress {
@@ -77,7 +78,20 @@ impl PostgresAddress {
             config.application_name("skillhost");
         }
         config.connect_timeout(CONNECT_TIMEOUT).keepalives_idle(KEEPALIVE_IDLE);
-        Ok(Self { config, schema: schema.to_owned() })
+        Ok(Self { config, schema: schema.to_owned(), home: String::new() })
+    }
+
+    /// Names the home that uses the queue: events about its tasks and questions are published by
+    /// processes with the same name alone.
+    #[must_use]
+    pub fn with_home(mut self, identity: &str) -> Self {
+        identity.clone_into(&mut self.home);
+        self
+    }
+
+    /// Returns the name of the home; empty without one.
+    pub(super) fn home(&self) -> &str {
+        &self.home
     }
 
     /// Returns the schema.

@@ -46,10 +46,11 @@ impl Conditions {
     }
 }
 
-/// Answers a query.
+/// Answers a query of a home.
 pub(super) async fn answer_query(
     client: &Object,
     query: TaskQuery,
+    home: &str,
 ) -> Result<QueryResult, StatementFailure> {
     Ok(match query {
         TaskQuery::Task(id) => QueryResult::Tasks(find_task(client, id.as_str()).await?),
@@ -99,9 +100,16 @@ pub(super) async fn answer_query(
             }
             QueryResult::Questions(list_questions(client, conditions, limit).await?)
         }
+        TaskQuery::OwnQuestions { limit } => {
+            let mut conditions = Conditions::default();
+            conditions.add("state = 'open' AND home = $$", home.to_owned());
+            QueryResult::Questions(list_questions(client, conditions, limit).await?)
+        }
         TaskQuery::Outbox { limit } => {
             let select = "SELECT seq, topic, key, correlation_id, payload FROM outbox";
-            let rows = Conditions::default().query(client, select, "ORDER BY seq", limit).await?;
+            let mut conditions = Conditions::default();
+            conditions.add("home = $$", home.to_owned());
+            let rows = conditions.query(client, select, "ORDER BY seq", limit).await?;
             QueryResult::Outbox(rows.iter().map(decode_outbox).collect())
         }
         TaskQuery::Counts => {

@@ -1,7 +1,8 @@
 -- Version 1. The program sets the search path to the schema.
 --
 -- A row keeps the whole value as JSON; the other columns are those that statements search by.
--- There are no foreign keys: only the state machine writes, and rows are never deleted.
+-- There are no foreign keys: only the state machine writes, and rows are never deleted. `home` is the
+-- identity of the home that has inserted a row.
 
 CREATE TABLE schema_version (version int NOT NULL);
 INSERT INTO schema_version VALUES (0);
@@ -26,7 +27,8 @@ CREATE TABLE tasks (
     key text COLLATE "C",
     retry_of text COLLATE "C",
     thread text COLLATE "C",
-    waits_for text[] NOT NULL
+    waits_for text[] NOT NULL,
+    home text COLLATE "C" NOT NULL
 ) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.05);
 
 CREATE UNIQUE INDEX tasks_key ON tasks (scope, key) WHERE key IS NOT NULL;
@@ -76,7 +78,8 @@ CREATE TABLE questions (
     task text COLLATE "C",
     thread text COLLATE "C",
     call text COLLATE "C" NOT NULL,
-    opened_ms bigint NOT NULL
+    opened_ms bigint NOT NULL,
+    home text COLLATE "C" NOT NULL
 );
 
 CREATE INDEX questions_task ON questions (task, md5(call), id) WHERE task IS NOT NULL;
@@ -93,10 +96,13 @@ CREATE TABLE outbox (
     topic text COLLATE "C" NOT NULL,
     key text COLLATE "C" NOT NULL,
     correlation_id text,
-    payload text NOT NULL
+    payload text NOT NULL,
+    home text COLLATE "C" NOT NULL
 ) WITH (autovacuum_vacuum_scale_factor = 0.05);
 
 CREATE UNIQUE INDEX outbox_key ON outbox (topic, key);
+-- Events go to the home that has submitted the task or asked the question.
+CREATE INDEX outbox_home ON outbox (home, seq);
 
 CREATE TABLE handles (
     sha256 text COLLATE "C" PRIMARY KEY,

@@ -68,6 +68,7 @@ const INSERT_HANDLE: &str = "INSERT INTO handles (sha256, task, principal) VALUE
 pub(super) struct PostgresTransaction<'a> {
     handle: &'a Handle,
     client: &'a Object,
+    home: &'a str,
     pub(super) rows: RowCache,
     buffer: WriteBuffer,
     failure: Option<StatementFailure>,
@@ -76,11 +77,12 @@ pub(super) struct PostgresTransaction<'a> {
 }
 
 impl<'a> PostgresTransaction<'a> {
-    /// Creates the transaction of a connection with an open transaction.
-    pub(super) fn new(handle: &'a Handle, client: &'a Object) -> Self {
+    /// Creates the transaction of a home, on a connection with an open transaction.
+    pub(super) fn new(handle: &'a Handle, client: &'a Object, home: &'a str) -> Self {
         Self {
             handle,
             client,
+            home,
             rows: RowCache::default(),
             buffer: WriteBuffer::default(),
             failure: None,
@@ -112,7 +114,7 @@ impl<'a> PostgresTransaction<'a> {
         // Set before: a failed statement may have written.
         self.has_written = true;
         self.concerns_others |= self.buffer.concerns_others();
-        let outcome = self.handle.block_on(self.buffer.flush(self.client, &self.rows));
+        let outcome = self.handle.block_on(self.buffer.flush(self.client, &self.rows, self.home));
         self.check(outcome)
     }
 

@@ -12,22 +12,23 @@ use super::stored_text::{encode_optional, encode_text, to_bigint};
 use crate::ids::TaskId;
 use crate::question::{Question, QuestionState};
 use crate::queue::TaskAttempt;
-use crate::store::OutboxEvent;
+use crate::store::{EventSubject, OutboxEvent};
 use crate::task::Task;
 
 const UPDATE_QUESTIONS: &str = "UPDATE questions q SET doc = v.doc, state = v.state
     FROM unnest($1::text[], $2::text[], $3::text[]) AS v (id, doc, state) WHERE q.id = v.id";
 const INSERT_QUESTIONS: &str = "INSERT INTO questions
-    (id, doc, state, kind, task, thread, call, opened_ms)
-    SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[],
-        $7::text[], $8::bigint[])";
+    (id, doc, state, kind, task, thread, call, opened_ms, home)
+    SELECT v.*, $9::text FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[],
+        $6::text[], $7::text[], $8::bigint[]) AS v";
 const INSERT_LANES: &str = "INSERT INTO lanes SELECT DISTINCT lane
     FROM unnest($1::text[]) AS v (lane) ORDER BY lane ON CONFLICT DO NOTHING";
 const INSERT_TASKS: &str = "INSERT INTO tasks
     (id, doc, input, state, kind, target, priority, due_ms, lane, deadline_ms, is_backoff, parent,
-        root, scope, key, retry_of, thread, waits_for)
+        root, scope, key, retry_of, thread, waits_for, home)
     SELECT id, doc, input, state, kind, target, priority, due_ms, lane, deadline_ms, is_backoff,
-        parent, root, scope, key, retry_of, thread, string_to_array(waits_for, ' ')
+        parent, root, scope, key, retry_of, thread, string_to_array(waits_for, ' '),
+        $19::text
     FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::int[],
         $8::bigint[], $9::text[], $10::bigint[], $11::boolean[], $12::text[], $13::text[],
         $14::text[], $15::text[], $16::text[], $17::text[], $18::text[])
@@ -49,10 +50,13 @@ const UPDATE_ATTEMPTS: &str = "UPDATE attempts a
     SET ended_ms = v.ended_ms, how = v.how, error = v.error
     FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::text[], $5::text[])
     AS v (task, epoch, ended_ms, how, error) WHERE a.task = v.task AND a.epoch = v.epoch";
-const INSERT_OUTBOX: &str = "INSERT INTO outbox (topic, key, correlation_id, payload)
-    SELECT topic, key, correlation_id, payload
-    FROM unnest($1::text[], $2::text[], $3::text[], $4::text[]) WITH ORDINALITY
-    AS v (topic, key, correlation_id, payload, n) ORDER BY n";
+// The row of the subject is older, or was inserted by a statement before this one.
+const INSERT_OUTBOX: &str = "INSERT INTO outbox (topic, key, correlation_id, payload, home)
+    SELECT v.topic, v.key, v.correlation_id, v.payload, coalesce(
+        (SELECT t.home FROM tasks t WHERE t.id = v.task),
+        (SELECT q.home FROM questions q WHERE q.id = v.question), '')
+    FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[])
+    WITH ORDINALITY AS v (topic, key, correlation_id, payload, task, question, n) ORDER BY n";
 
 /// Changes that are not written yet. The changed tasks and questions are in the [`RowCache`].
 #[derive(Debug, Default)]
@@ -137,14 +141,15 @@ impl WriteBuffer {
         !(self.inserted.is_empty() && self.outbox.is_empty() && self.ended.is_empty())
     }
 
-    /// Writes the changes and forgets them.
+    /// Writes the changes of a home and forgets them.
     pub(super) async fn flush(
         &mut self,
         client: &Object,
         rows: &RowCache,
+        home: &str,
     ) -> Result<(), StatementFailure> {
         let changes = std::mem::take(self);
-        let statements = changes.statements(rows)?;
+        let statements = changes.statements(rows, home)?;
         // Prepared first: a statement that is prepared for the first time waits for the server.
         let mut prepared = Vec::with_capacity(statements.len());
         for (text, columns) in &statements {
@@ -165,7 +170,7 @@ impl WriteBuffer {
 
     /// Returns the statements in their order: a question is closed before one of the same call is
     /// opened.
-    fn statements(&self, rows: &RowCache) -> Result<Vec<Statement>, StatementFailure> {
+    fn statements(&self, rows: &RowCache, home: &str) -> Result<Vec<Statement>, StatementFailure> {
         let mut statements: Vec<Statement> = Vec::new();
         let question = |id: &String| rows.stored_question(id);
         let updated: Vec<_> = self.updated_questions.iter().filter_map(question).collect();
@@ -181,9 +186,11 @@ impl WriteBuffer {
         }
         let inserted: Vec<_> = self.inserted_questions.iter().filter_map(question).collect();
         if !inserted.is_empty() {
-            statements.push((INSERT_QUESTIONS, question_columns(&inserted)?));
+            let mut columns = question_columns(&inserted)?;
+            columns.push(Box::new(home.to_owned()));
+            statements.push((INSERT_QUESTIONS, columns));
         }
-        self.task_statements(rows, &mut statements)?;
+        self.task_statements(rows, home, &mut statements)?;
         if !self.lines.is_empty() {
             statements.push((
                 INSERT_LINES,
@@ -212,6 +219,14 @@ impl WriteBuffer {
                     column(&self.outbox, |event| encode_text(&event.key).into_owned()),
                     column(&self.outbox, |event| owned(event.correlation_id.as_deref())),
                     column(&self.outbox, |event| event.payload.clone()),
+                    column(&self.outbox, |event| match &event.subject {
+                        EventSubject::Task(id) => Some(id.to_string()),
+                        EventSubject::Question(_) => None,
+                    }),
+                    column(&self.outbox, |event| match &event.subject {
+                        EventSubject::Task(_) => None,
+                        EventSubject::Question(id) => Some(encode_text(id).into_owned()),
+                    }),
                 ],
             ));
         }
@@ -221,6 +236,7 @@ impl WriteBuffer {
     fn task_statements(
         &self,
         rows: &RowCache,
+        home: &str,
         statements: &mut Vec<Statement>,
     ) -> Result<(), StatementFailure> {
         let new = self.inserted.iter();
@@ -233,7 +249,9 @@ impl WriteBuffer {
                 let lanes = column(&lanes, |lane| encode_text(lane).into_owned());
                 statements.push((INSERT_LANES, vec![lanes]));
             }
-            statements.push((INSERT_TASKS, task_columns(&new)?));
+            let mut columns = task_columns(&new)?;
+            columns.push(Box::new(home.to_owned()));
+            statements.push((INSERT_TASKS, columns));
         }
         let changed = self.updated.iter();
         let changed: Vec<&Task> = changed.filter_map(|id| rows.stored_task(id)).collect();

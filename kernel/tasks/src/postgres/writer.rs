@@ -97,6 +97,7 @@ pub(super) struct OperationWriter {
     pub(super) backlog: Arc<OperationBacklog>,
     pub(super) handle: Handle,
     pub(super) pool: Pool,
+    pub(super) home: String,
     /// The clock of a test; `None` is the server's.
     pub(super) clock: Option<Clock>,
     pub(super) notifier: Arc<ChangeNotifier>,
@@ -175,7 +176,7 @@ impl OperationWriter {
     ) -> Result<Vec<OperationResult>, StatementFailure> {
         let mut connection = OpenConnection(Some(self.handle.block_on(acquire(&self.pool))?));
         let Some(client) = connection.0.as_ref() else { return Err(no_connection()) };
-        let mut transaction = PostgresTransaction::new(&self.handle, client);
+        let mut transaction = PostgresTransaction::new(&self.handle, client, &self.home);
         // Any return from here on closes the connection, which rolls the transaction back.
         let begin = begin_transaction(client, operations, &mut transaction.rows);
         let server_ms = self.handle.block_on(begin)?;

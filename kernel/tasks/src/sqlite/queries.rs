@@ -56,6 +56,10 @@ pub(super) fn answer_query(
             let thread = thread.as_deref();
             QueryResult::Questions(list_questions(conn, state, kind, task.as_ref(), thread, limit)?)
         }
+        TaskQuery::OwnQuestions { limit } => {
+            let open = Some(QuestionState::Open);
+            QueryResult::Questions(list_questions(conn, open, None, None, None, limit)?)
+        }
         TaskQuery::Outbox { limit } => {
             let sql = "SELECT seq, topic, key, correlation_id, payload FROM outbox
                 ORDER BY seq LIMIT ?1";
@@ -89,7 +93,9 @@ fn empty_result(query: &TaskQuery) -> QueryResult {
         TaskQuery::Input(_) => QueryResult::Text(None),
         TaskQuery::Lines { .. } => QueryResult::Lines(Vec::new()),
         TaskQuery::Attempts(_) => QueryResult::Attempts(Vec::new()),
-        TaskQuery::Question(_) | TaskQuery::Questions { .. } => QueryResult::Questions(Vec::new()),
+        TaskQuery::Question(_) | TaskQuery::Questions { .. } | TaskQuery::OwnQuestions { .. } => {
+            QueryResult::Questions(Vec::new())
+        }
         TaskQuery::Outbox { .. } => QueryResult::Outbox(Vec::new()),
         TaskQuery::Counts => QueryResult::Counts(Vec::new()),
         TaskQuery::NextDue => QueryResult::Time(None),

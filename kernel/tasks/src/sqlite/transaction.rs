@@ -321,7 +321,7 @@ impl StoreTransaction for SqliteTransaction<'_> {
     }
 
     fn append_outbox(&mut self, event: &OutboxEvent) -> StoreResult<()> {
-        let OutboxEvent { topic, key, correlation_id, payload } = event;
+        let OutboxEvent { topic, key, correlation_id, payload, .. } = event;
         self.run(sql::INSERT_OUTBOX, params![topic, key, correlation_id, payload])?;
         Ok(())
     }

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::error::QueueError;
 use crate::ids::TaskId;
-use crate::store::{OutboxEvent, StoreResult, StoreTransaction};
+use crate::store::{EventSubject, OutboxEvent, StoreResult, StoreTransaction};
 use crate::task::{Task, TaskClaim, TaskState};
 
 /// Returns a task.
@@ -46,5 +46,6 @@ pub(super) fn append_task_event(
         key,
         correlation_id: task.submitter.correlation_id.clone(),
         payload: payload.to_string(),
+        subject: EventSubject::Task(task.id.clone()),
     })
 }

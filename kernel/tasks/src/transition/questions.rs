@@ -9,7 +9,7 @@ use crate::question::{
     Decision, DecisionOutcome, MAX_SUBJECT_BYTES, NewQuestion, Question, QuestionKind,
     QuestionState, subject_digest,
 };
-use crate::store::{OutboxEvent, StoreResult, StoreTransaction};
+use crate::store::{EventSubject, OutboxEvent, StoreResult, StoreTransaction};
 use crate::task::TaskState;
 
 /// The topic of the event about a new question; its key is the id of the question.
@@ -213,5 +213,10 @@ fn append_event(
         "decider": question.decider,
     });
     let (key, payload) = (question.id.clone(), payload.to_string());
-    rows.append_outbox(&OutboxEvent { topic, key, correlation_id: None, payload })
+    // A person who submitted a task hears of its questions where the task was submitted.
+    let subject = match &question.task {
+        Some(task) => EventSubject::Task(task.clone()),
+        None => EventSubject::Question(question.id.clone()),
+    };
+    rows.append_outbox(&OutboxEvent { topic, key, correlation_id: None, payload, subject })
 }

@@ -32,10 +32,47 @@ macro_rules! conformance_suite {
     };
 }
 
+/// Runs every case with a schema of its own, those of a part on one server.
+#[cfg(feature = "postgres")]
+macro_rules! postgres_suite {
+    ($($part:ident { $($case:ident),+ $(,)? })+) => {
+        mod postgres {
+            $(
+                #[tokio::test]
+                async fn $part() {
+                    let Some(server) = test_support::PostgresServer::start() else { return };
+                    $(
+                        // Named where a case fails.
+                        eprintln!("{}::{}", stringify!($part), stringify!($case));
+                        let address = server.url();
+                        let store =
+                            crate::fixture::StoreFixture::postgres(&address, stringify!($case));
+                        crate::conformance::$part::$case(&store.await).await;
+                    )+
+                }
+            )+
+        }
+    };
+}
+
+/// Ignores the cases in a program without the store.
+#[cfg(not(feature = "postgres"))]
+macro_rules! postgres_suite {
+    ($($cases:tt)+) => {};
+}
+
 /// Lists the cases once, for each store.
 macro_rules! conformance_suites {
     ($($store:ident),+ $(,)?) => {
-        $(conformance_suite! { $store:
+        list_cases! { postgres_suite! {} }
+        $(list_cases! { conformance_suite! { $store: } })+
+    };
+}
+
+/// Gives the cases to a macro, after its own arguments.
+macro_rules! list_cases {
+    ($suite:ident! { $($store:ident:)? }) => {
+        $suite! { $($store:)?
             budgets {
                 child_reserves_and_returns,
                 child_exceeding_rest_is_refused,
@@ -114,7 +151,7 @@ macro_rules! conformance_suites {
                 unknown_task_is_refused,
                 many_waiters_wake,
             }
-        })+
+        }
     };
 }
 

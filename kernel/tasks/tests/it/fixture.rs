@@ -49,6 +49,17 @@ impl StoreFixture {
         })
     }
 
+    /// Creates a store in a schema of a server.
+    #[cfg(feature = "postgres")]
+    pub(crate) async fn postgres(url: &str, schema: &str) -> Self {
+        let time = Arc::new(AtomicU64::new(START_MS));
+        let shared = Arc::clone(&time);
+        let clock = Clock::new(move || shared.load(Ordering::SeqCst));
+        let address = skillhost_tasks::PostgresAddress::parse(url, schema).unwrap();
+        let connected = skillhost_tasks::PostgresQueue::connect_with_clock(address, clock).await;
+        Self { queue: TaskQueue::new(Arc::new(connected.unwrap())), time, _place: Box::new(()) }
+    }
+
     pub(crate) fn now(&self) -> u64 {
         self.time.load(Ordering::SeqCst)
     }

@@ -42,7 +42,13 @@ const AUDIT: &str = "
 async fn worker_process() {
     let Ok(url) = std::env::var("WORKER_URL") else { return };
     let address = PostgresAddress::parse(&url, "work").unwrap();
-    let queue = TaskQueue::new(Arc::new(PostgresQueue::connect(address).await.unwrap()));
+    // A worker that is stopped at its start may connect while the server restarts.
+    let store = loop {
+        if let Ok(store) = PostgresQueue::connect(address.clone()).await {
+            break store;
+        }
+    };
+    let queue = TaskQueue::new(Arc::new(store));
     let worker = std::process::id().to_string();
     let mut stale = 0;
     loop {

@@ -21,7 +21,8 @@ async fn schema_is_created_once_and_guarded() {
     let changes = [
         ("UPDATE work.tasks SET state = 'ready'", "is closed"),
         (
-            "INSERT INTO work.outbox (topic, key, payload) SELECT topic, key, '{}' FROM work.outbox",
+            "INSERT INTO work.outbox (topic, key, payload, home)
+             SELECT topic, key, '{}', '' FROM work.outbox",
             "outbox_key",
         ),
     ];

@@ -89,7 +89,11 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("skillhost-manifest", &["skillhost-policy", "yaml-tree"]),
     ("skillhost-events", &["skillhost-files", "skillhost-payload", "skillhost-manifest"]),
     ("skillhost-sdk", &["skillhost-contract", "skillhost-payload"]),
-    ("skillhost-tasks", &["skillhost-events", "skillhost-files", "skillhost-payload"]),
+    (
+        "skillhost-tasks",
+        // The settings name the store.
+        &["skillhost-events", "skillhost-files", "skillhost-home", "skillhost-payload"],
+    ),
     (
         "skillhost-home",
         &[
