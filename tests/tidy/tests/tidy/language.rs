@@ -15,6 +15,7 @@ const CONDITIONAL_TYPES: &[(&str, &str)] = &[
     ("extensions/skill_registry/catalog", "RootDir"),
     ("kernel/sandbox", "SandboxLauncher"),
     ("kernel/sandbox", "SandboxedChild"),
+    ("kernel/tasks", "DatabaseLink"),
 ];
 
 /// The sources of the product, without tests and templates.
