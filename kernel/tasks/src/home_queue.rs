@@ -103,7 +103,7 @@ mod tests {
     #[tokio::test]
     async fn unusable_database_creates_no_file() {
         let directory = tempfile::tempdir().unwrap();
-        std::fs::create_dir(directory.path().join("manifests")).unwrap();
+        std::fs::create_dir(directory.path().join("sandbox")).unwrap();
         let home = Home::open(directory.path(), HomeSource::Argument).unwrap();
         let secret = Some("SKILLHOST_TEST_DATABASE".to_owned());
         let settings = TaskStoreSettings { url_secret: secret, ..TaskStoreSettings::default() };
