@@ -106,7 +106,7 @@ mod tests {
 
     use super::*;
 
-    fn convert(requests: Value, may_ask: bool) -> Result<ToolOutput, CallError> {
+    fn convert(requests: &Value, may_ask: bool) -> Result<ToolOutput, CallError> {
         let result = json!({
             "resultType": "input_required", "inputRequests": requests, "requestState": "s",
         });
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn form_becomes_question() {
-        let request = convert(form("confirm"), true).unwrap().input_request.unwrap();
+        let request = convert(&form("confirm"), true).unwrap().input_request.unwrap();
         assert_eq!((request.state.as_deref(), request.questions.len()), (Some("s"), 1));
         let question = &request.questions[0];
         assert_eq!((&*question.key, &*question.text), ("confirm", "Sure?"));
@@ -130,8 +130,8 @@ mod tests {
 
     #[test]
     fn request_beyond_limits_is_error() {
-        let kind = |requests| convert(requests, true).unwrap_err().kind;
-        assert_eq!(convert(form("a"), false).unwrap_err().kind, ErrorKind::Failed);
+        let kind = |requests| convert(&requests, true).unwrap_err().kind;
+        assert_eq!(convert(&form("a"), false).unwrap_err().kind, ErrorKind::Failed);
         let many = (0..=MAX_QUESTIONS).flat_map(|n| form(&n.to_string()).as_object().cloned());
         let many: Vec<_> = many.flatten().collect();
         assert_eq!(kind(Value::Object(many.into_iter().collect())), ErrorKind::TooLarge);

@@ -74,7 +74,8 @@ fn check_kills(plan: &KillPlan) {
     let deciding = AtomicBool::new(true);
     std::thread::scope(|scope| {
         let decider = HomeQueue::open(&killed.home);
-        scope.spawn(|| decide_questions(decider, &deciding));
+        let asked = &deciding;
+        scope.spawn(move || decide_questions(&decider, asked));
         // Also if a check fails, so that the scope ends.
         let _end = StopGuard(&deciding);
         killed.kill_kernels(plan);
@@ -291,7 +292,7 @@ fn kills_home(mock: &MockModel) -> TestHome {
 }
 
 fn new_task(number: usize, thread: &str) -> NewTask {
-    let turns = (number % 2 == 0).then_some(TURNS);
+    let turns = number.is_multiple_of(2).then_some(TURNS);
     NewTask {
         key: Some(format!("task {number}")),
         submitter: TaskSubmitter {
@@ -357,7 +358,7 @@ fn task_and_results(request: &MockRequest) -> (String, Vec<String>) {
 
 /// Decides every question until the flag is cleared: approvals are given, and a call that was cut off
 /// has happened.
-fn decide_questions(queue: HomeQueue, deciding: &AtomicBool) {
+fn decide_questions(queue: &HomeQueue, deciding: &AtomicBool) {
     while deciding.load(Ordering::Relaxed) {
         for question in queue.runtime.block_on(queue.queue.open_questions(100)).unwrap() {
             let is_uncertain = question.kind == QuestionKind::Uncertain;
