@@ -14,12 +14,12 @@ use skillhost_payload::{
     CallContext, CallError, ErrorKind, TaskAnswer, TaskClaimRef, TaskQuestion, TaskRunReply,
     TaskRunRequest, TaskStep, task_interface,
 };
+use skillhost_questions::{CallSource, make_choice};
 use skillhost_tasks::{
     FailureReason, NewWait, QuestionKind, QuestionState, TaskKind, TaskOutcome, TaskQuery,
 };
 use tokio::time::Instant;
 
-use crate::call_question::make_choice;
 use crate::extension_runs::{ExtensionRuns, ExtensionTaskLine};
 use crate::failed_task::{budget_outcome, target_outcome};
 use crate::task_kinds::{FoundTaskKind, find_task_kind};
@@ -261,7 +261,7 @@ fn to_reply_end(run: &TaskRun, reply: TaskRunReply) -> Result<RunEnd, CallError>
             options,
             can_park: true,
         };
-        Ok(make_choice(&run.task.id, &request))
+        Ok(make_choice(CallSource::Task(&run.task.id), &request))
     });
     let questions = questions.collect::<Result<_, CallError>>()?;
     Ok(RunEnd::Park(NewWait { questions, ..NewWait::default() }))

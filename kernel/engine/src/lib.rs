@@ -8,7 +8,6 @@
 //! While the store fails, the engine pauses and tries again; it never replaces the file.
 
 mod agent_task;
-mod call_question;
 mod end_notices;
 mod engine;
 mod engine_parts;

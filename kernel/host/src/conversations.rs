@@ -19,7 +19,7 @@ use skillhost_conversation::{
 };
 use skillhost_payload::{CallError, ErrorKind};
 use skillhost_questions::{
-    ClientChoice, OPERATOR, QuestionTable, from_approval_decision, from_person_reply,
+    CallSource, ClientChoice, OPERATOR, QuestionTable, from_approval_decision, from_person_reply,
     from_uncertain_decision, make_choice, make_consent, make_uncertain, to_approval_decision,
     to_closure, to_person_reply, to_uncertain_decision,
 };
@@ -453,7 +453,7 @@ impl Channel for MessageChannel {
         let edits = request.call_key.as_ref().map_or(0, |key| {
             lock_unpoisoned(&self.state).edits.get(key).copied().unwrap_or_default()
         });
-        let asked = make_consent(&self.message, request, edits);
+        let asked = make_consent(CallSource::Message(&self.message), request, edits);
         let line = |id, question| {
             let (request, question) = (request.clone(), Some(question));
             ServerMessage::ApprovalRequested { id, request, question }
@@ -487,7 +487,7 @@ impl Channel for MessageChannel {
             let (request, question) = (call.clone(), Some(question));
             ServerMessage::UncertainCall { id, request, question }
         };
-        let asked = make_uncertain(&self.message, call);
+        let asked = make_uncertain(CallSource::Message(&self.message), call);
         match self.ask_question(asked, call.can_park, line).await {
             Ok(Some(closed)) => to_uncertain_decision(&closed),
             Ok(None) => UncertainDecision::Parked,
@@ -503,7 +503,7 @@ impl Channel for MessageChannel {
             let (request, question) = (question.clone(), Some(stored));
             ServerMessage::PersonQuestion { id, request, question }
         };
-        let asked = make_choice(&self.message, question);
+        let asked = make_choice(CallSource::Message(&self.message), question);
         match self.ask_question(asked, question.can_park, line).await {
             Ok(Some(closed)) => to_person_reply(&closed),
             Ok(None) => PersonReply::Parked,

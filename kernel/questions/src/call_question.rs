@@ -7,7 +7,7 @@ use skillhost_conversation::{
     UncertainDecision,
 };
 use skillhost_home::KERNEL_OWNER;
-use skillhost_tasks::{NewQuestion, Question, QuestionKind, QuestionState};
+use skillhost_tasks::{NewQuestion, Question, QuestionKind, QuestionState, TaskId};
 
 use crate::question_id::{new_live_call, new_question_id};
 
@@ -31,6 +31,17 @@ const OPERATOR_TOOLS: [&str; 3] = ["build_extension", "create_agent", "request_r
 
 /// The maximum length of a title, in characters.
 const MAX_TITLE_CHARS: usize = 120;
+
+/// The origin of a call: what its question ends with.
+#[derive(Debug, Clone, Copy)]
+pub enum CallSource<'a> {
+    /// A run for a user message.
+    Message(&'a UserMessage),
+    /// A task.
+    Task(&'a TaskId),
+    /// A request of a program, which waits for its result.
+    Client,
+}
 
 /// The bytes that are decided on: all that is executed, and on whose behalf. Made again from the
 /// same call, they are the same.
@@ -60,14 +71,22 @@ struct CallSubject<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     call_key: Option<&'a str>,
     agent: &'a str,
-    thread: &'a str,
-    message: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thread: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    task: Option<&'a str>,
 }
 
 /// Makes the stored form of an approval. A call that the user has changed before has that number of
 /// `edits`.
 #[must_use]
-pub fn make_consent(message: &UserMessage, request: &ApprovalRequest, edits: usize) -> NewQuestion {
+pub fn make_consent(
+    source: CallSource<'_>,
+    request: &ApprovalRequest,
+    edits: usize,
+) -> NewQuestion {
     let subject = CallSubject {
         tool: Some(&request.tool),
         extension: Some(&request.extension),
@@ -77,7 +96,7 @@ pub fn make_consent(message: &UserMessage, request: &ApprovalRequest, edits: usi
         effect_digest: request.effect_digest.as_deref(),
         destructive: Some(request.destructive),
         call_key: request.call_key.as_deref(),
-        ..message_subject(message, &request.agent_id)
+        ..source.to_subject(&request.agent_id)
     };
     let is_operators =
         request.extension == KERNEL_OWNER && OPERATOR_TOOLS.contains(&&*request.tool);
@@ -93,7 +112,7 @@ pub fn make_consent(message: &UserMessage, request: &ApprovalRequest, edits: usi
 
 /// Makes the stored form of a question about a call that may have happened.
 #[must_use]
-pub fn make_uncertain(message: &UserMessage, request: &UncertainCall) -> NewQuestion {
+pub fn make_uncertain(source: CallSource<'_>, request: &UncertainCall) -> NewQuestion {
     let subject = CallSubject {
         tool: Some(&request.tool),
         extension: Some(&request.extension),
@@ -101,7 +120,7 @@ pub fn make_uncertain(message: &UserMessage, request: &UncertainCall) -> NewQues
         arguments: Some(&request.arguments),
         attempts: Some(request.attempts),
         call_key: Some(&request.call_key),
-        ..message_subject(message, &request.agent_id)
+        ..source.to_subject(&request.agent_id)
     };
     let call = format!("uncertain:{}:{}", request.call_key, request.attempts);
     let title = format!("{} of {}", request.tool, request.extension);
@@ -111,23 +130,29 @@ pub fn make_uncertain(message: &UserMessage, request: &UncertainCall) -> NewQues
 
 /// Makes the stored form of a question of an agent.
 #[must_use]
-pub fn make_choice(message: &UserMessage, request: &PersonQuestion) -> NewQuestion {
+pub fn make_choice(source: CallSource<'_>, request: &PersonQuestion) -> NewQuestion {
     let subject = CallSubject {
         question: Some(&request.question),
         call_key: request.call_key.as_deref(),
-        ..message_subject(message, &request.agent_id)
+        ..source.to_subject(&request.agent_id)
     };
     let call = request.call_key.as_ref().map(|key| format!("choice:{key}"));
     let options = request.options.iter().map(String::as_str).collect();
     make_question(QuestionKind::Choice, call, &request.question, &subject, options)
 }
 
-fn message_subject<'a>(message: &'a UserMessage, agent: &'a str) -> CallSubject<'a> {
-    CallSubject {
-        agent,
-        thread: &message.thread,
-        message: &message.message_id,
-        ..CallSubject::default()
+impl<'a> CallSource<'a> {
+    fn to_subject(self, agent: &'a str) -> CallSubject<'a> {
+        let subject = CallSubject { agent, ..CallSubject::default() };
+        match self {
+            Self::Message(message) => CallSubject {
+                thread: Some(&message.thread),
+                message: Some(&message.message_id),
+                ..subject
+            },
+            Self::Task(task) => CallSubject { task: Some(task.as_str()), ..subject },
+            Self::Client => subject,
+        }
     }
 }
 
@@ -140,7 +165,7 @@ fn make_question(
 ) -> NewQuestion {
     NewQuestion {
         id: new_question_id(),
-        thread: Some(subject.thread.to_owned()),
+        thread: subject.thread.map(str::to_owned),
         kind,
         asker: subject.agent.to_owned(),
         call: call.unwrap_or_else(new_live_call),

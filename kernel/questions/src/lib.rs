@@ -12,9 +12,9 @@ mod question_table;
 mod review_mirror;
 
 pub use call_question::{
-    ClientChoice, from_approval_decision, from_person_reply, from_uncertain_decision, make_choice,
-    make_consent, make_uncertain, message_of_question, to_approval_decision, to_person_reply,
-    to_uncertain_decision,
+    CallSource, ClientChoice, from_approval_decision, from_person_reply, from_uncertain_decision,
+    make_choice, make_consent, make_uncertain, message_of_question, to_approval_decision,
+    to_person_reply, to_uncertain_decision,
 };
 pub use question_id::is_live_only;
 pub use question_table::{OPERATOR, QuestionTable, describe_closure, to_closure};

@@ -163,6 +163,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "skillhost-home",
             "skillhost-manifest",
             "skillhost-payload",
+            "skillhost-questions",
             "skillhost-tasks",
         ],
     ),
