@@ -67,9 +67,9 @@ impl AgentRun<'_> {
         }
     }
 
-    /// Summarizes all messages but the last round, and returns a sentence about the result.
+    /// Summarizes all messages but the last round, and returns a sentence about the result. Calls
+    /// without a result stay open: their run may be parked, and continues with them.
     pub(super) async fn compact_thread(&mut self) -> Result<String, RunError> {
-        self.thread.close_open_calls().await?;
         let number = self.session.budget.start_turn(Instant::now())?;
         let turn = self.compose_turn(number, "").await?;
         let before = self.thread.messages().len();

@@ -305,6 +305,7 @@ impl AgentRuntime {
             spent: RunUsage::default(),
             thread,
         };
+        let is_reply = matches!(prompt, RunInput::Prompt(_));
         let ended = match prompt {
             RunInput::Prompt(prompt) => run.run(prompt, message_id).await,
             RunInput::Compaction => run.compact_thread().await,
@@ -320,7 +321,8 @@ impl AgentRuntime {
         let text = match ended {
             Ok(text) => text,
             Err(error) => {
-                if !error.is_continued() {
+                // The open calls of a summarized thread are those of another run.
+                if is_reply && !error.is_continued() {
                     // The error that ended the run is the one to return.
                     let _ = thread.close_open_calls().await;
                 }

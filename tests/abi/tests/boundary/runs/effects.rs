@@ -6,14 +6,14 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use skillhost_agents::{RunError, RunRequest};
 use skillhost_conversation::{
-    ApprovalDecision, Message, MessageStatus, ModelToolCall, PersonReply, Thread, ThreadStore,
-    UncertainDecision,
+    ApprovalDecision, Message, MessageStatus, ModelErrorKind, ModelToolCall, PersonReply, Thread,
+    ThreadStore, UncertainDecision,
 };
 use skillhost_payload::{CallContext, ErrorKind};
 use test_support::TestHome;
 
 use super::stage::{
-    Person, Stage, agent, answer, call, calls, failure, limits, saying, says, user, worker,
+    Person, Stage, Step, agent, answer, call, calls, failure, limits, saying, says, user, worker,
 };
 use crate::fixture::{Gate, home_with, misbehaving};
 
@@ -303,6 +303,40 @@ async fn new_message_closes_parked_call() {
     let unmade = "the run was cut off before this call was answered; it had no effect";
     assert_eq!(thread.messages()[2..4], [failure("1", "a", unmade), user("Leave it")]);
     assert_eq!(thread.message_status("m1"), Some(MessageStatus::Superseded));
+    stage.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn compaction_keeps_parked_call_open() {
+    let home = home_with("a", "config: {approval: always}");
+    let home = agent(home, "worker", "uses_tools: [a]");
+    let script = vec![
+        says("Before."),
+        calls([saying("1", "a", "x")]),
+        Step::Fail(ModelErrorKind::Busy),
+        says("They greeted."),
+        says("Done."),
+    ];
+    let stage = Stage::set(home, vec![("worker", script)]).await;
+    let person = Person::parking([ApprovalDecision::Parked, ApprovalDecision::Once], []);
+    let mut thread = stage.thread();
+    stage.say(&mut thread, "Hi").await.unwrap();
+    stage.run(&mut thread, message(), &person).await.unwrap_err();
+    let mut thread = reopen(&stage, thread);
+    let key = thread.open_calls()[0].key.clone();
+    let agents = stage.fixture.kernel.agents();
+    // A summary that fails closes the call as little as one that is made.
+    agents.compact_thread(&mut thread, None).await.unwrap_err();
+    let compacted = agents.compact_thread(&mut thread, None).await.unwrap();
+    assert!(compacted.text.starts_with("3 older messages"), "{}", compacted.text);
+    let mut thread = reopen(&stage, thread);
+    let open = thread.open_calls();
+    assert_eq!((open.len(), &open[0].key), (1, &key));
+    assert_eq!(thread.message_status("m1"), Some(MessageStatus::Open));
+    let outcome = stage.run(&mut thread, message(), &person).await.unwrap();
+    assert_eq!(outcome.text, "Done.");
+    let asked = person.asked.lock().unwrap().clone();
+    assert_eq!(asked[0], asked[1]);
     stage.end().await;
 }
 
