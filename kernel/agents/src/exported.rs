@@ -6,6 +6,7 @@ use skillhost_home::suggest_similar;
 use skillhost_payload::{CallContext, ToolOutput};
 
 use crate::agent_runtime::AgentRuntime;
+use crate::runtime::TaskCall;
 
 impl AgentRuntime {
     /// Lists the tools that manifests export, as a client sees them, with the extensions that
@@ -36,23 +37,38 @@ impl AgentRuntime {
         arguments: &'a str,
     ) -> BoxFuture<'a, Result<ToolOutput, KernelError>> {
         Box::pin(async move {
-            let unknown = {
-                // A loaded tool that is not exported must look like an unknown one.
-                let state = self.extensions().state();
-                let exported =
-                    || state.instances.values().flat_map(|owner| &owner.manifest.mcp.tools);
-                (!exported().any(|exported| exported == name))
-                    .then(|| suggest_similar(name, exported().map(String::as_str)))
-            };
-            match unknown {
-                Some(similar) => Err(KernelError::NotFound {
-                    what: NamedObject::Tool,
-                    id: name.to_owned(),
-                    similar,
-                }),
-                None => self.invoke_tool(context, name, arguments).await,
-            }
+            self.check_exported(name)?;
+            self.invoke_tool(context, name, arguments).await
         })
+    }
+
+    /// Calls an exported tool for a client that requests the required approval. Returns `None` if
+    /// the approval is parked.
+    ///
+    /// # Errors
+    /// As for [`AgentRuntime::invoke_exported`], and that of [`TaskCall::start_call`].
+    pub fn invoke_exported_with<'a>(
+        &'a self,
+        context: CallContext,
+        name: &'a str,
+        arguments: &'a str,
+        call: &'a dyn TaskCall,
+    ) -> BoxFuture<'a, Result<Option<ToolOutput>, KernelError>> {
+        Box::pin(async move {
+            self.check_exported(name)?;
+            self.invoke_for_task(context, name, arguments, call).await
+        })
+    }
+
+    fn check_exported(&self, name: &str) -> Result<(), KernelError> {
+        // A loaded tool that is not exported must look like an unknown one.
+        let state = self.extensions().state();
+        let exported = || state.instances.values().flat_map(|owner| &owner.manifest.mcp.tools);
+        if exported().any(|exported| exported == name) {
+            return Ok(());
+        }
+        let similar = suggest_similar(name, exported().map(String::as_str));
+        Err(KernelError::NotFound { what: NamedObject::Tool, id: name.to_owned(), similar })
     }
 }
 

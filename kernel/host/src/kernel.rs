@@ -90,7 +90,7 @@ impl Kernel {
         );
         let queue = open_home_queue(host.home(), &host.settings().tasks);
         let questions = Arc::new(QuestionTable::new(queue.clone()));
-        let live_limit = host.limits().approval;
+        let live_limit = host.settings().tasks.live_limit().unwrap_or(host.limits().approval);
         let conversations = Arc::new(MessageChannels::new(Arc::clone(&questions), live_limit));
         let handler = UserMessageHandler::new(
             agents.clone(),

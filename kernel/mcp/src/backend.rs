@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use serde_json::{Map, Value};
+use skillhost_agents::TaskCall;
 use skillhost_payload::{
     ErrorKind, PublishedBody, PublishedDetails, PublishedEntry, PublishedSkills, ReviewOffer,
     ToolOutput, ToolSpec,
@@ -87,6 +88,18 @@ pub trait Backend: Send + Sync + 'static {
         name: &str,
         arguments: &Map<String, Value>,
     ) -> Result<Option<ToolOutput>, BackendError>;
+
+    /// Calls a tool as [`Backend::call`], and requests the approval that it requires. Without an
+    /// output the approval may be parked. The default requests none.
+    async fn call_with_consent(
+        &self,
+        session: &ClientSession,
+        name: &str,
+        arguments: &Map<String, Value>,
+        _consent: &dyn TaskCall,
+    ) -> Result<Option<ToolOutput>, BackendError> {
+        self.call(session, name, arguments).await
+    }
 
     /// Returns a value that changes whenever the result of [`Backend::skills`] may change.
     ///

@@ -1,5 +1,6 @@
 //! The protocol: maps the requests of clients to the backend.
 
+mod call_consents;
 mod call_inputs;
 mod call_result;
 mod completion;

@@ -5,6 +5,7 @@
 
 mod arguments;
 mod backup;
+mod build_consent;
 mod duration;
 mod inbox;
 mod init;
@@ -22,6 +23,7 @@ pub use arguments::{
     TaskSubmitArgs, TrustArgs,
 };
 pub use backup::{cmd_backup, cmd_restore};
+pub use build_consent::{BuildConsent, ask_build_consent};
 pub use inbox::{cmd_inbox, mirror_proposals};
 pub use init::cmd_init;
 pub use logs::cmd_logs;

@@ -11,14 +11,17 @@ use skillhost_tasks::{NewQuestion, Question, QuestionKind, QuestionState, TaskId
 
 use crate::question_id::{new_live_call, new_question_id};
 
+/// The name of the operator, who asks and decides.
+pub const OPERATOR: &str = "operator";
+
 /// The choice that approves a call.
-pub(crate) const APPROVE: &str = "approve";
+pub const APPROVE: &str = "approve";
 /// The choice that approves a tool until the end of the run.
 const SESSION: &str = "session";
 /// The choice that changes the arguments; the reason has the new ones.
 const EDIT: &str = "edit";
 /// The choice that refuses a call.
-pub(crate) const REFUSE: &str = "refuse";
+pub const REFUSE: &str = "refuse";
 /// The choice that confirms an uncertain call.
 const HAPPENED: &str = "happened";
 /// The choice that repeats an uncertain call.
@@ -101,7 +104,11 @@ pub fn make_consent(
     let is_operators =
         request.extension == KERNEL_OWNER && OPERATOR_TOOLS.contains(&&*request.tool);
     let kind = if is_operators { QuestionKind::Build } else { QuestionKind::Consent };
-    let mut options = vec![APPROVE, REFUSE, EDIT];
+    let mut options = vec![APPROVE, REFUSE];
+    // A client gets exactly the call that it made.
+    if !matches!(source, CallSource::Client) {
+        options.push(EDIT);
+    }
     if !request.always {
         options.push(SESSION);
     }
@@ -139,6 +146,21 @@ pub fn make_choice(source: CallSource<'_>, request: &PersonQuestion) -> NewQuest
     let call = request.call_key.as_ref().map(|key| format!("choice:{key}"));
     let options = request.options.iter().map(String::as_str).collect();
     make_question(QuestionKind::Choice, call, &request.question, &subject, options)
+}
+
+/// Makes the stored form of the question whether a command of the operator installs the files of an
+/// extension. It ends with the command.
+#[must_use]
+pub fn make_build(command: &str, extension: &str, sha256: &str, details: &str) -> NewQuestion {
+    let subject = CallSubject {
+        tool: Some(command),
+        extension: Some(extension),
+        extension_sha256: Some(sha256),
+        details: Some(details),
+        ..CallSource::Client.to_subject(OPERATOR)
+    };
+    let title = format!("{command} {extension}");
+    make_question(QuestionKind::Build, None, &title, &subject, vec![APPROVE, REFUSE])
 }
 
 impl<'a> CallSource<'a> {

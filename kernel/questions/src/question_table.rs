@@ -5,21 +5,19 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use skillhost_control::{QuestionClosure, QuestionDecision};
-use skillhost_payload::{CallError, ErrorKind};
+use skillhost_payload::{CallContext, CallError, ErrorKind, ReviewOffer};
 use skillhost_tasks::{
     Decider, Decision, DecisionOutcome, NewQuestion, Question, QuestionKind, QuestionState,
     TaskQuery, TaskQueue,
 };
 use tokio::sync::Notify;
 
+use crate::call_question::OPERATOR;
 use crate::question_id::is_live_only;
-use crate::review_mirror::{ReviewLedger, decide_review, mirror_reviews};
+use crate::review_mirror::{ReviewLedger, decide_offer, decide_review, mirror_reviews};
 
 /// The interval at which a waiting run looks for decisions of other processes.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
-
-/// The name of the operator as a decider.
-pub const OPERATOR: &str = "operator";
 
 /// The limit of questions that are read at once.
 const MAX_OPEN: usize = 10_000;
@@ -87,20 +85,28 @@ impl QuestionTable {
             Some(QuestionKind::Proposal) => decide_review(&self.queue, reviews, decision).await?,
             _ => self.decide(decision).await?,
         };
-        match outcome {
-            DecisionOutcome::Decided { question } => Ok(to_closure(&question)),
-            DecisionOutcome::Closed { question } => {
-                Err(CallError::new(ErrorKind::Conflict, describe_closure(&to_closure(&question)))
-                    .with_hint("the first decision counts"))
-            }
-            DecisionOutcome::DigestMismatch { question } => {
-                let message = format!(
-                    "question `{}` has the digest {}, not the one that was shown",
-                    question.id, question.digest
-                );
-                Err(CallError::new(ErrorKind::Conflict, message).with_hint("look at it again"))
-            }
-        }
+        to_result(outcome)
+    }
+
+    /// Decides about the proposal of an offer on behalf of a client, whose context the ledger records.
+    /// The decision is an approval and its reason. Returns `false` if the ledger lists no such
+    /// proposal.
+    ///
+    /// # Errors
+    /// As for [`decide_review`]; [`ErrorKind::Conflict`] with who decided before.
+    pub async fn decide_offer(
+        &self,
+        ledger: &dyn ReviewLedger,
+        context: CallContext,
+        offer: &ReviewOffer,
+        decision: (bool, &str),
+    ) -> Result<bool, CallError> {
+        let Some(outcome) = decide_offer(&self.queue, ledger, context, offer, decision).await?
+        else {
+            return Ok(false);
+        };
+        self.changed.notify_waiters();
+        to_result(outcome).map(|_| true)
     }
 
     /// Makes the questions about proposals those of a ledger.
@@ -246,6 +252,24 @@ impl QuestionTable {
 
     fn lock_waiting(&self) -> MutexGuard<'_, HashMap<String, WaitState>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Returns the end of a question that was decided; one that was decided before is a conflict.
+fn to_result(outcome: DecisionOutcome) -> Result<QuestionClosure, CallError> {
+    match outcome {
+        DecisionOutcome::Decided { question } => Ok(to_closure(&question)),
+        DecisionOutcome::Closed { question } => {
+            Err(CallError::new(ErrorKind::Conflict, describe_closure(&to_closure(&question)))
+                .with_hint("the first decision counts"))
+        }
+        DecisionOutcome::DigestMismatch { question } => {
+            let message = format!(
+                "question `{}` has the digest {}, not the one that was shown",
+                question.id, question.digest
+            );
+            Err(CallError::new(ErrorKind::Conflict, message).with_hint("look at it again"))
+        }
     }
 }
 

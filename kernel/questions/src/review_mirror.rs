@@ -8,7 +8,8 @@ use std::collections::BTreeSet;
 use async_trait::async_trait;
 use serde::Deserialize;
 use skillhost_payload::{
-    CallContext, CallError, CallOrigin, ErrorKind, ReviewDecision, ReviewOutcome, ReviewQuestion,
+    CallContext, CallError, CallOrigin, ErrorKind, ReviewDecision, ReviewOffer, ReviewOutcome,
+    ReviewQuestion,
 };
 use skillhost_tasks::{
     Decider, Decision, DecisionOutcome, NewQuestion, Question, QuestionKind, QuestionState,
@@ -92,6 +93,59 @@ pub async fn decide_review(
     ledger: &dyn ReviewLedger,
     decision: Decision,
 ) -> Result<DecisionOutcome, CallError> {
+    let context = CallContext { origin: CallOrigin::Operator, ..CallContext::default() };
+    decide_in_context(queue, ledger, context, decision).await
+}
+
+/// Decides about the proposal of an offer, in the name of the caller of a context; the decision is an
+/// approval and its reason. Returns `None` if the ledger lists no such proposal.
+///
+/// # Errors
+/// As for [`decide_review`].
+pub(crate) async fn decide_offer(
+    queue: &TaskQueue,
+    ledger: &dyn ReviewLedger,
+    context: CallContext,
+    offer: &ReviewOffer,
+    (approve, reason): (bool, &str),
+) -> Result<Option<DecisionOutcome>, CallError> {
+    match mirror_reviews(queue, ledger).await {
+        Ok(()) => {}
+        // A library of an earlier version does not list its proposals.
+        Err(error) if error.kind == ErrorKind::Protocol => return Ok(None),
+        Err(error) => return Err(error),
+    }
+    let query = TaskQuery::Questions {
+        state: None,
+        kind: Some(QuestionKind::Proposal),
+        task: None,
+        thread: None,
+        limit: MAX_ROWS,
+    };
+    let is_offered = |row: &&Question| {
+        let content = serde_json::from_str::<DecidedContent>(&row.subject);
+        is_about(row, &offer.proposal)
+            && content.is_ok_and(|content| content.new_digest == offer.digest)
+    };
+    let rows = queue.questions(query).await?;
+    let Some(row) = rows.iter().rev().find(is_offered) else { return Ok(None) };
+    let decision = Decision {
+        question: row.id.clone(),
+        digest: row.digest.clone(),
+        choice: if approve { APPROVE } else { REFUSE }.to_owned(),
+        reason: Some(reason.to_owned()),
+        // The ledger names the caller of the context.
+        decider: Decider::default(),
+    };
+    decide_in_context(queue, ledger, context, decision).await.map(Some)
+}
+
+async fn decide_in_context(
+    queue: &TaskQueue,
+    ledger: &dyn ReviewLedger,
+    context: CallContext,
+    decision: Decision,
+) -> Result<DecisionOutcome, CallError> {
     // The row that was shown may be older than its proposal.
     mirror_reviews(queue, ledger).await?;
     let question = find_row(queue, &decision.question).await?;
@@ -113,7 +167,7 @@ pub async fn decide_review(
     let reason = reason.filter(|reason| !reason.trim().is_empty());
     let made = ledger
         .decide_review(ReviewDecision {
-            context: CallContext { origin: CallOrigin::Operator, ..CallContext::default() },
+            context,
             proposal: content.proposal,
             digest: content.new_digest,
             approve,

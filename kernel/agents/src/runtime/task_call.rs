@@ -1,10 +1,10 @@
-//! The record of a tool call that is a task of its own, outside of any run.
+//! A tool call outside of any run: of a task that is this call, or of a client.
 
 use async_trait::async_trait;
 use skillhost_conversation::{ApprovalDecision, ApprovalRequest};
 use skillhost_payload::{CallEffect, CallError};
 
-/// A task that is one tool call.
+/// The maker of a tool call outside of any run.
 #[async_trait]
 pub trait TaskCall: Send + Sync {
     /// Requests an approval. [`ApprovalDecision::Parked`] ends the attempt without the call.

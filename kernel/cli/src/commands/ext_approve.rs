@@ -1,6 +1,6 @@
 //! `skillhost ext approve`, `ext approvals` and `ext revoke`: code approvals for the sandbox.
 
-use std::io::{self, BufRead as _, IsTerminal as _};
+use std::io::{self, IsTerminal as _};
 
 use serde::Serialize;
 use skillhost_builder::{ApprovalPlan, CargoExtensionBuilder};
@@ -9,8 +9,9 @@ use skillhost_home::{
     ApprovalAction, ApprovalKind, ApprovalSurface, Approvals, Approver, Home, discover_manifests,
     find_in_sandbox, read_extension_files,
 };
+use skillhost_operations::{BuildConsent, ask_build_consent};
 use skillhost_terminal::{
-    BOLD, CliContext, CliError, CommandResult, TableColumn, display_safe, exit, format_details,
+    CliContext, CliError, CommandResult, TableColumn, display_safe, exit, format_details,
 };
 
 use super::event_text::format_time;
@@ -75,10 +76,14 @@ pub(super) fn approve(session: &CliContext, args: &ExtensionApproveArgs) -> Comm
             for line in format_details(&plan.details) {
                 output.print_progress(line);
             }
-            output.print_progress(format!("{BOLD}approve {id}?{BOLD:#} [y]es, [N]o"));
-            let mut line = String::new();
-            io::stdin().lock().read_line(&mut line)?;
-            if !matches!(line.trim().to_ascii_lowercase().as_str(), "y" | "yes") {
+            let consent = BuildConsent {
+                command: "ext approve",
+                extension: id.as_str(),
+                sha256: &plan.digest,
+                details: &plan.details,
+                prompt: &format!("approve {id}?"),
+            };
+            if !ask_build_consent(session, consent)? {
                 return Err(CliError::new(exit::FINDINGS, "nothing was approved"));
             }
             ApprovalSurface::Terminal

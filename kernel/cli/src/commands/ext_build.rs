@@ -11,6 +11,7 @@ use skillhost_control::{BuildOutcome, BuildPreview, ControlRequest, RollbackOutc
 use skillhost_core::PluginLoader;
 use skillhost_home::{ApprovalSurface, Settings};
 use skillhost_kernel::{BootOptions, control, probe_extension as load};
+use skillhost_operations::{BuildConsent, ask_build_consent};
 use skillhost_process::ProcessSupervisor;
 use skillhost_terminal::{
     CliContext, CliError, CommandResult, Output, display_safe, exit, format_details, parse_answer,
@@ -34,7 +35,14 @@ pub(super) fn cmd_ext_build(session: &CliContext, args: &ExtensionBuildArgs) -> 
         for line in format_details(&preview.details) {
             output.print_progress(line);
         }
-        if output.ask_yes_no(&format!("build and install {}?", preview.id))? != Some(true) {
+        let consent = BuildConsent {
+            command: "ext build",
+            extension: preview.id.as_str(),
+            sha256: &preview.sha256,
+            details: &preview.details,
+            prompt: &format!("build and install {}?", preview.id),
+        };
+        if !ask_build_consent(session, consent)? {
             return Err(CliError::new(exit::FINDINGS, "nothing was built"));
         }
     }

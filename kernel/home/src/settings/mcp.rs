@@ -12,7 +12,7 @@ pub struct McpSettings {
     pub catalog: McpCatalog,
     /// Permission to review proposals through the client's user.
     pub review: McpReviewMode,
-    /// Permission to approve the calls of background tasks through the client's user.
+    /// Permission to approve calls through the client's user.
     pub consent: McpReviewMode,
 }
 

@@ -12,6 +12,8 @@ const DEFAULT_LEASE_MS: u32 = 30_000;
 /// The lengths of leases: a shorter one would be lost by a busy machine, with a longer one the tasks of
 /// a lost machine wait too long.
 const LEASE_RANGE_MS: std::ops::RangeInclusive<u32> = 1_000..=600_000;
+/// The times for which a person is asked live: a shorter one leaves no time to read the question.
+const LIVE_RANGE_MS: std::ops::RangeInclusive<u32> = 100..=3_600_000;
 /// The maximum number: more would only wait for model providers and the disk.
 const MAX_WORKERS: u8 = 64;
 
@@ -39,6 +41,11 @@ pub struct TaskStoreSettings {
     #[schemars(range(min = 1000, max = 600_000))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lease_ms: Option<u32>,
+    /// The time for which a question of a conversation is shown to its clients before the run stops
+    /// and waits parked, in milliseconds; default: 120000.
+    #[schemars(range(min = 100, max = 3_600_000))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub live_ms: Option<u32>,
 }
 
 /// The kind of the store of tasks.
@@ -61,13 +68,14 @@ struct TaskStoreForm {
     schema: Option<String>,
     workers: Option<u8>,
     lease_ms: Option<u32>,
+    live_ms: Option<u32>,
 }
 
 impl TryFrom<TaskStoreForm> for TaskStoreSettings {
     type Error = String;
 
     fn try_from(form: TaskStoreForm) -> Result<Self, String> {
-        let TaskStoreForm { store, url_secret, schema, workers, lease_ms } = form;
+        let TaskStoreForm { store, url_secret, schema, workers, lease_ms, live_ms } = form;
         match (store, &url_secret, &schema) {
             (TaskStoreKind::Postgres, None, _) => {
                 Err("`tasks.store: postgres` requires `tasks.url_secret`".to_owned())
@@ -89,7 +97,11 @@ impl TryFrom<TaskStoreForm> for TaskStoreSettings {
                 let (min, max) = LEASE_RANGE_MS.into_inner();
                 Err(format!("`tasks.lease_ms` is {min} to {max}"))
             }
-            _ => Ok(Self { store, url_secret, schema, workers, lease_ms }),
+            _ if live_ms.is_some_and(|live| !LIVE_RANGE_MS.contains(&live)) => {
+                let (min, max) = LIVE_RANGE_MS.into_inner();
+                Err(format!("`tasks.live_ms` is {min} to {max}"))
+            }
+            _ => Ok(Self { store, url_secret, schema, workers, lease_ms, live_ms }),
         }
     }
 }
@@ -113,6 +125,12 @@ impl TaskStoreSettings {
     #[must_use]
     pub fn lease(&self) -> Duration {
         Duration::from_millis(self.lease_ms.unwrap_or(DEFAULT_LEASE_MS).into())
+    }
+
+    /// Returns the time for which a person is asked live; `None` for the default.
+    #[must_use]
+    pub fn live_limit(&self) -> Option<Duration> {
+        self.live_ms.map(|live| Duration::from_millis(live.into()))
     }
 
     /// Returns whether no key is set.
@@ -141,6 +159,7 @@ mod tests {
             ("\ntasks: {store: mysql}", "unknown variant `mysql`"),
             ("\ntasks: {workers: 65}", "`tasks.workers` is at most 64"),
             ("\ntasks: {lease_ms: 999}", "`tasks.lease_ms` is 1000 to 600000"),
+            ("\ntasks: {live_ms: 99}", "`tasks.live_ms` is 100 to 3600000"),
             ("\ntasks: {scheme: a}", "unknown field `scheme`"),
         ];
         for (text, expected) in errors {

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use serde_json::{Map, Value};
-use skillhost_agents::AgentRuntime;
+use skillhost_agents::{AgentRuntime, TaskCall};
 use skillhost_core::KernelError;
 use skillhost_events::topic;
 use skillhost_home::{McpReviewMode, McpSettings};
@@ -13,7 +13,7 @@ use skillhost_payload::{
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::watch;
 
-use super::published::PublishedSkillClient;
+use super::published::{ClientReviewLedger, PublishedSkillClient};
 use super::scope::{ScopeError, check_scope};
 use super::{Backend, BackendError, ChangeCounter, ClientSession, ClientTasks, PromptArguments};
 
@@ -139,6 +139,22 @@ impl Backend for KernelBackend {
         }
     }
 
+    async fn call_with_consent(
+        &self,
+        session: &ClientSession,
+        name: &str,
+        arguments: &Map<String, Value>,
+        consent: &dyn TaskCall,
+    ) -> Result<Option<ToolOutput>, BackendError> {
+        let arguments = Value::Object(arguments.clone()).to_string();
+        let context = self.context(session);
+        match self.agents.invoke_exported_with(context, name, &arguments, consent).await {
+            Ok(output) => Ok(output),
+            Err(KernelError::NotFound { .. }) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     async fn generation(&self, session: &ClientSession) -> Result<(u64, u64), BackendError> {
         Ok(self.published_skills(session).generation().await?)
     }
@@ -214,6 +230,15 @@ impl Backend for KernelBackend {
         reason: String,
     ) -> Result<String, BackendError> {
         let published = self.published_skills(session);
+        if let Some(tasks) = &self.tasks {
+            let ledger = ClientReviewLedger::new(published.clone());
+            let (context, questions) = (self.context(session), tasks.questions());
+            let decision = (approve, &*reason);
+            if questions.decide_offer(&ledger, context, &offer, decision).await? {
+                return Ok(ledger.take_outcome());
+            }
+        }
+        // Its ledger does not list its proposals, and has the first decision nevertheless.
         Ok(published.submit_decision(offer, approve, reason).await?)
     }
 

@@ -1,14 +1,18 @@
 //! The skills that a provider publishes, as external clients see them.
 
+use std::sync::{Mutex, PoisonError};
+
+use async_trait::async_trait;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use skillhost_core::{ExtensionHost, fetch_skill_generation};
 use skillhost_payload::{
     CallContext, CallError, ErrorKind, OperatorCommand, PublishedBody, PublishedDetails,
     PublishedDetailsRequest, PublishedEntry, PublishedPrompt, PublishedPromptRequest,
-    PublishedRequest, PublishedSkills, PublishedUriRequest, ReviewDecision, ReviewOffer,
-    ReviewRequest, skill_interface,
+    PublishedRequest, PublishedSkills, PublishedUriRequest, ReviewDecision, ReviewListRequest,
+    ReviewOffer, ReviewQuestion, ReviewRequest, skill_interface,
 };
+use skillhost_questions::ReviewLedger;
 
 /// A client's view of the skills that the loaded extensions publish.
 ///
@@ -130,6 +134,40 @@ impl PublishedSkillClient<'_> {
         let context = self.context;
         let decision = ReviewDecision { context, proposal, digest, approve, reason };
         call_skill_provider(self.host, skill_interface::DECIDE, &decision).await
+    }
+}
+
+/// The ledger of proposals, on behalf of a client.
+pub(super) struct ClientReviewLedger<'k> {
+    provider: PublishedSkillClient<'k>,
+    /// The outcome of the decision, for the model.
+    outcome: Mutex<String>,
+}
+
+impl<'k> ClientReviewLedger<'k> {
+    /// Creates the ledger of a client.
+    pub(super) fn new(provider: PublishedSkillClient<'k>) -> Self {
+        Self { provider, outcome: Mutex::default() }
+    }
+
+    /// Returns the outcome of the decision.
+    pub(super) fn take_outcome(self) -> String {
+        self.outcome.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[async_trait]
+impl ReviewLedger for ClientReviewLedger<'_> {
+    async fn list_reviews(&self, known: &[String]) -> Result<Vec<ReviewQuestion>, CallError> {
+        let request = ReviewListRequest { known: known.to_vec() };
+        call_skill_provider(self.provider.host, skill_interface::LIST_REVIEWS, &request).await
+    }
+
+    async fn decide_review(&self, decision: ReviewDecision) -> Result<(), CallError> {
+        let decided: String =
+            call_skill_provider(self.provider.host, skill_interface::DECIDE, &decision).await?;
+        *self.outcome.lock().unwrap_or_else(PoisonError::into_inner) = decided;
+        Ok(())
     }
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
 use skillhost_home::McpReviewMode;
+use skillhost_questions::QuestionTable;
 use skillhost_tasks::{
     Decider, Decision, EndNotice, NewTask, Question, QuestionState, QueueError, SubmitterOrigin,
     Task, TaskId, TaskQuery, TaskQueue, TaskSubmitter,
@@ -21,6 +22,7 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 #[derive(Clone)]
 pub struct ClientTasks {
     queue: TaskQueue,
+    questions: Arc<QuestionTable>,
     consents: McpReviewMode,
     is_served: Arc<dyn Fn() -> bool + Send + Sync>,
 }
@@ -95,12 +97,18 @@ impl ClientTasks {
         consents: McpReviewMode,
         is_served: Arc<dyn Fn() -> bool + Send + Sync>,
     ) -> Self {
-        Self { queue, consents, is_served }
+        let questions = Arc::new(QuestionTable::new(queue.clone()));
+        Self { queue, questions, consents, is_served }
     }
 
     /// Returns whether a kernel executes tasks now.
     pub(crate) fn is_served(&self) -> bool {
         (self.is_served)()
+    }
+
+    /// Returns the table of questions.
+    pub(crate) fn questions(&self) -> &Arc<QuestionTable> {
+        &self.questions
     }
 
     /// Returns whether clients may approve calls.

@@ -1,4 +1,4 @@
-//! Pending review questions, which a client shows to its user between two requests.
+//! Pending questions, which a client shows to its user between two requests.
 //!
 //! The question stays on the server. The client receives a handle, which is valid for one answer
 //! to the same tool call.
@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 use skillhost_payload::{ReviewOffer, ToolOutput};
+use skillhost_tasks::Question;
 
 /// The limit of pending questions; a further one replaces the oldest.
 const MAX_PENDING: usize = 256;
@@ -24,14 +25,30 @@ impl CallHash {
     }
 }
 
-/// The subject of a review question.
+/// A question about a tool call.
 pub(super) struct PendingQuestion {
     /// The tool call that led to the question.
     pub(super) call: CallHash,
-    /// The proposal to decide about.
-    pub(super) offer: ReviewOffer,
-    /// The result of the tool call before the decision.
-    pub(super) output: ToolOutput,
+    /// What it asks.
+    pub(super) subject: PendingSubject,
+}
+
+/// The subject of a question.
+pub(super) enum PendingSubject {
+    /// The call has made a proposal.
+    Review {
+        /// The proposal to decide about.
+        offer: ReviewOffer,
+        /// The result of the tool call before the decision.
+        output: ToolOutput,
+    },
+    /// The call requires an approval before it is made.
+    Consent {
+        /// The stored question.
+        question: Box<Question>,
+        /// The arguments of the call, with those that the user was asked for.
+        arguments: Map<String, Value>,
+    },
 }
 
 /// A pending question with its handle.
@@ -84,8 +101,10 @@ mod tests {
         let text = String::new;
         PendingQuestion {
             call: CallHash::new(tool, &Map::new()),
-            offer: ReviewOffer { proposal: tool.to_owned(), digest: text(), text: text() },
-            output: ToolOutput { text: text(), ..ToolOutput::default() },
+            subject: PendingSubject::Review {
+                offer: ReviewOffer { proposal: tool.to_owned(), digest: text(), text: text() },
+                output: ToolOutput { text: text(), ..ToolOutput::default() },
+            },
         }
     }
 
@@ -99,7 +118,8 @@ mod tests {
         let mut arguments = Map::new();
         arguments.insert("x".to_owned(), json!(1));
         assert!(pending.take(&handle, CallHash::new("a", &arguments), LONG).is_none());
-        assert_eq!(pending.take(&handle, call, LONG).unwrap().offer.proposal, "a");
+        let taken = pending.take(&handle, call, LONG).unwrap().subject;
+        assert!(matches!(taken, PendingSubject::Review { offer, .. } if offer.proposal == "a"));
         assert!(pending.take(&handle, call, LONG).is_none());
     }
 

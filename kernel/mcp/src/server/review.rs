@@ -10,7 +10,7 @@ use rmcp::model::{
 use serde_json::{Value, json};
 use skillhost_payload::{ReviewOffer, ToolOutput};
 
-use super::pending_questions::{CallHash, PendingQuestion};
+use super::pending_questions::{CallHash, PendingQuestion, PendingSubject};
 use super::session::{McpRequestContext, ServerSession};
 use crate::backend::ClientSession;
 
@@ -50,7 +50,10 @@ pub(super) async fn ask_for_review(
     };
     // From this version on a server sends no requests; the client repeats its call with the answer.
     if context.protocol_version().is_some_and(|version| version >= ProtocolVersion::V_2026_07_28) {
-        let handle = session.shared.pending.insert(PendingQuestion { call, offer, output });
+        let handle = session
+            .shared
+            .pending
+            .insert(PendingQuestion { call, subject: PendingSubject::Review { offer, output } });
         let question = InputRequest::Elicitation(ElicitRequest::new(question));
         let questions = InputRequests::from([(KEY.to_owned(), question)]);
         return ElicitationOutcome::Asks(InputRequiredResult::new(Some(questions), Some(handle)));
@@ -64,22 +67,17 @@ pub(super) async fn ask_for_review(
     ElicitationOutcome::Done(output)
 }
 
-/// Applies the answer to a question that the client has shown to its user.
+/// Applies the answer to a review that the client has shown to its user.
 ///
 /// # Errors
-/// An invalid-parameter error for a handle of another call and for a used or expired handle.
+/// An invalid-parameter error for an answer that is none to a review.
 pub(super) async fn handle_answer(
     session: &ServerSession,
     client: &ClientSession,
-    call: CallHash,
-    handle: &str,
+    offer: ReviewOffer,
+    mut output: ToolOutput,
     answers: Option<InputResponses>,
 ) -> Result<ToolOutput, ErrorData> {
-    let pending = session.shared.pending.take(handle, call, session.shared.limits.review);
-    let Some(PendingQuestion { offer, mut output, .. }) = pending else {
-        let message = "requestState does not belong to this call or has expired";
-        return Err(ErrorData::invalid_params(message, None));
-    };
     let answer = answers.and_then(|mut answers| answers.remove(KEY));
     match answer.map(serde_json::from_value).transpose() {
         Ok(Some(answer)) => decide(session, client, offer, &answer, &mut output).await,
@@ -155,7 +153,7 @@ fn replace_announcement(output: &mut ToolOutput, decided: &str, state: Option<&s
     output.structured = serde_json::value::to_raw_value(&value).ok();
 }
 
-fn append_line(text: &mut String, line: &str) {
+pub(super) fn append_line(text: &mut String, line: &str) {
     text.push('\n');
     text.push_str(line);
 }

@@ -54,14 +54,17 @@ impl AnswerRights {
 
 /// Returns the request that shows a question to the client's user; `None` if no form can.
 pub(super) fn to_input_request(question: &Question) -> Option<InputRequest> {
+    Some(InputRequest::Elicitation(ElicitRequest::new(to_form(question)?)))
+}
+
+/// Returns the form that shows a question; `None` if no form can.
+pub(super) fn to_form(question: &Question) -> Option<ElicitRequestParams> {
     let (message, schema) = match question.kind {
         QuestionKind::Consent => consent_form(question),
         _ => choice_form(question),
     };
     let requested_schema = ElicitationSchema::from_json_schema(schema).ok()?;
-    Some(InputRequest::Elicitation(ElicitRequest::new(
-        ElicitRequestParams::FormElicitationParams { meta: None, message, requested_schema },
-    )))
+    Some(ElicitRequestParams::FormElicitationParams { meta: None, message, requested_schema })
 }
 
 /// Converts the result of an elicitation to an answer.

@@ -184,7 +184,8 @@ async fn open_questions(tasks: &ClientTasks, task: &Task) -> Result<Vec<Question
     }
 }
 
-fn answer_rights(tasks: &ClientTasks, context: &McpRequestContext) -> AnswerRights {
+/// Returns the questions that a client may answer.
+pub(super) fn answer_rights(tasks: &ClientTasks, context: &McpRequestContext) -> AnswerRights {
     let elicitation = context.client_capabilities().and_then(|client| client.elicitation);
     // The ability to open an address is not enough. Older clients declare `form` by an empty value.
     let has_forms = elicitation.is_some_and(|can| can.form.is_some() || can.url.is_none());

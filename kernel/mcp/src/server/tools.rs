@@ -1,15 +1,19 @@
 //! Tools: their list and their calls.
 
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, ErrorData, ListToolsResult, PaginatedRequestParams,
-    ProgressNotificationParam, ProgressToken,
+    CallToolRequestParams, CallToolResponse, ErrorData, InputResponses, ListToolsResult,
+    PaginatedRequestParams, ProgressNotificationParam, ProgressToken,
 };
 
+use serde_json::{Map, Value};
+use skillhost_tasks::Question;
+
+use super::call_consents::{ClientConsent, store_response};
 use super::call_inputs::{CallArguments, complete_arguments};
 use super::call_result::{to_call_result, to_error_result};
 use super::declared::{KnownTool, to_tool};
 use super::pagination::paginate;
-use super::pending_questions::CallHash;
+use super::pending_questions::{CallHash, PendingSubject};
 use super::protocol_error::{to_protocol_error, unknown_parameter_error};
 use super::review::{self, ElicitationOutcome};
 use super::session::{McpRequestContext, ServerSession};
@@ -48,10 +52,26 @@ pub(super) async fn call_tool(
     let declared = known.is_some_and(KnownTool::declares_output);
     let hash = CallHash::new(&request.name, &arguments);
     if let Some(handle) = &request.request_state {
-        // The tool has already run; a second run would repeat its effects.
+        let pending = session.shared.pending.take(handle, hash, session.shared.limits.review);
         let answers = request.input_responses;
-        let output = review::handle_answer(session, &client, hash, handle, answers).await?;
-        return Ok(to_call_result(output, declared).into());
+        return match pending.map(|pending| pending.subject) {
+            // The tool has already run; a second run would repeat its effects.
+            Some(PendingSubject::Review { offer, output }) => {
+                let output =
+                    review::handle_answer(session, &client, offer, output, answers).await?;
+                Ok(to_call_result(output, declared).into())
+            }
+            Some(PendingSubject::Consent { question, arguments }) => {
+                let by = client.agent_id();
+                let shown = store_consent(session, &question, answers, &by).await?;
+                let call = PlainCall { name: &request.name, arguments, hash, declared };
+                make_call(session, context, call, Some(shown)).await
+            }
+            None => {
+                let message = "requestState does not belong to this call or has expired";
+                Err(ErrorData::invalid_params(message, None))
+            }
+        };
     }
     let mode =
         tasks::call_mode(session, context, known.map(|known| known.task).unwrap_or_default())?;
@@ -69,7 +89,52 @@ pub(super) async fn call_tool(
         }
         Err(error) => return Ok(to_error_result(&error).into()),
     }
-    let call = session.backend().call(&client, &request.name, &arguments);
+    let call = PlainCall { name: &request.name, arguments, hash, declared };
+    make_call(session, context, call, None).await
+}
+
+/// A call that is made in its request.
+struct PlainCall<'a> {
+    name: &'a str,
+    arguments: Map<String, Value>,
+    hash: CallHash,
+    /// The tool declares an output schema.
+    declared: bool,
+}
+
+/// Stores the answer to the question about a call; returns the question as it counts.
+async fn store_consent(
+    session: &ServerSession,
+    question: &Question,
+    answers: Option<InputResponses>,
+    by: &str,
+) -> Result<Question, ErrorData> {
+    let Some(tasks) = session.backend().tasks() else {
+        return Err(ErrorData::internal_error("the questions are not available", None));
+    };
+    let stored = store_response(tasks.questions(), question, answers, by).await;
+    stored
+        .map_err(|error| to_protocol_error(&error.into()))?
+        .map_err(|reason| ErrorData::invalid_params(reason, None))
+}
+
+/// Makes a call, once its approval is decided where it requires one.
+async fn make_call(
+    session: &ServerSession,
+    context: &McpRequestContext,
+    call: PlainCall<'_>,
+    shown: Option<Question>,
+) -> Result<CallToolResponse, ErrorData> {
+    let PlainCall { name, arguments, hash, declared } = call;
+    let client = session.client(context);
+    let consent = ClientConsent::new(session, context, hash, arguments.clone(), shown);
+    let call = async {
+        let backend = session.backend();
+        match &consent {
+            Some(consent) => backend.call_with_consent(&client, name, &arguments, consent).await,
+            None => backend.call(&client, name, &arguments).await,
+        }
+    };
     let outcome = match context.meta.get_progress_token() {
         None => call.await,
         Some(token) => {
@@ -79,9 +144,15 @@ pub(super) async fn call_tool(
             }
         }
     };
+    if let Some(request) = consent.as_ref().and_then(ClientConsent::take_request) {
+        return Ok(request.into());
+    }
     match outcome {
-        Ok(None) => Err(unknown_parameter_error("tool", &request.name)),
-        Ok(Some(output)) => {
+        Ok(None) => Err(unknown_parameter_error("tool", name)),
+        Ok(Some(mut output)) => {
+            if let Some(note) = consent.as_ref().and_then(ClientConsent::take_note) {
+                review::append_line(&mut output.text, &note);
+            }
             match review::ask_for_review(session, context, &client, hash, output).await {
                 ElicitationOutcome::Done(output) => Ok(to_call_result(output, declared).into()),
                 ElicitationOutcome::Asks(request) => Ok(request.into()),

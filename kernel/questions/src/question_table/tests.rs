@@ -65,57 +65,106 @@ async fn decision_of_other_process_ends_wait() {
     assert_eq!((again.id, again.choice.as_deref()), (asked.id, Some("approve")));
 }
 
+/// The kinds whose rows decide, with two of their choices.
+const KINDS: [(QuestionKind, [&str; 2]); 4] = [
+    (QuestionKind::Consent, ["approve", "refuse"]),
+    (QuestionKind::Uncertain, ["again", "stop"]),
+    (QuestionKind::Choice, ["north", "south"]),
+    (QuestionKind::Build, ["approve", "refuse"]),
+];
+
+/// The number of races per kind: small in the suite, 200 and more by the variable.
+fn races() -> usize {
+    std::env::var("SKILLHOST_RACES").ok().and_then(|count| count.parse().ok()).unwrap_or(10)
+}
+
+fn question_of_kind(call: &str, kind: QuestionKind, choices: [&str; 2]) -> NewQuestion {
+    let options = choices.into_iter().map(str::to_owned).collect();
+    NewQuestion { kind, options, ..question(call, "{}") }
+}
+
+/// Decides in the way of a surface; returns the end that counts, and whether this decision made it.
+async fn decide_on(
+    surface: &str,
+    table: &QuestionTable,
+    asked: Question,
+    choice: &str,
+) -> (QuestionClosure, bool) {
+    if surface != "socket" {
+        return match table.decide(decision(&asked, choice, surface)).await.unwrap() {
+            DecisionOutcome::Decided { question } => (to_closure(&question), true),
+            DecisionOutcome::Closed { question } => (to_closure(&question), false),
+            DecisionOutcome::DigestMismatch { question } => panic!("{question:?}"),
+        };
+    }
+    let (question, digest) = (asked.id.clone(), asked.digest.clone());
+    let decision = QuestionDecision { question, digest, choice: choice.into(), reason: None };
+    match table.decide_for_operator(decision, surface, &NoLedger).await {
+        Ok(closure) => (closure, true),
+        Err(error) => {
+            let closed = to_closure(&table.find(&asked.id).await.unwrap().unwrap());
+            // The sentence names the decision, who made it and where.
+            assert_eq!(error.message, describe_closure(&closed));
+            (closed, false)
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn races_of_surfaces_have_one_decision() {
     let directory = tempfile::tempdir().unwrap();
-    let (kernel, inbox) = (table(directory.path()), table(directory.path()));
-    for race in 0..200 {
-        let asked = kernel.ask(question(&format!("c{race}"), "{}")).await.unwrap();
-        let surfaces = ["terminal", "socket", "inbox"];
-        let deciding = surfaces.into_iter().enumerate().map(|(number, surface)| {
-            // The kernel's clients share a table; the inbox writes to the file.
-            let table = Arc::clone(if surface == "inbox" { &inbox } else { &kernel });
-            let choice = if (race + number) % 2 == 0 { "approve" } else { "refuse" };
-            let decision = decision(&asked, choice, surface);
-            tokio::spawn(async move { table.decide(decision).await.unwrap() })
-        });
-        let deciding: Vec<_> = deciding.collect();
-        let closed = kernel.wait_until_closed(&asked.id).await.unwrap();
-        let (mut winners, mut others) = (Vec::new(), 0);
-        for decided in deciding {
-            match decided.await.unwrap() {
-                DecisionOutcome::Decided { question } => winners.push(question),
-                // The others get to know who decided, where and when.
-                DecisionOutcome::Closed { question } => {
-                    assert_eq!(question, closed);
-                    others += 1;
-                }
-                DecisionOutcome::DigestMismatch { question } => panic!("{question:?}"),
-            }
+    let tables: [_; 3] = std::array::from_fn(|_| table(directory.path()));
+    let mut winners = std::collections::BTreeMap::new();
+    for (race, (kind, choices)) in
+        KINDS.into_iter().flat_map(|kind| std::iter::repeat_n(kind, races())).enumerate()
+    {
+        let new = question_of_kind(&format!("c{race}"), kind, choices);
+        let asked = tables[0].ask(new).await.unwrap();
+        // The kernel's clients share a table; other processes write to the file.
+        let surfaces = [("terminal", 0), ("socket", 0), ("inbox", 1), ("mcp", 2)];
+        let mut deciding = Vec::new();
+        for (number, (surface, process)) in surfaces.into_iter().enumerate() {
+            let (table, asked) = (Arc::clone(&tables[process]), asked.clone());
+            let choice = choices[(race + number) % 2];
+            deciding.push(tokio::spawn(async move {
+                (surface, decide_on(surface, &table, asked, choice).await)
+            }));
         }
-        assert_eq!((winners, others), (vec![closed.clone()], 2));
-        assert!(closed.decider.is_some() && closed.closed_ms.is_some());
+        let closed = to_closure(&tables[0].wait_until_closed(&asked.id).await.unwrap());
+        let mut decided = Vec::new();
+        for surface in deciding {
+            let (surface, (closure, is_winner)) = surface.await.unwrap();
+            // All get to know the same decision: who made it, where and when.
+            assert_eq!(closure, closed);
+            decided.extend(is_winner.then_some(surface));
+        }
+        assert_eq!(decided.len(), 1, "{decided:?}");
+        assert_eq!(closed.surface.as_deref(), Some(decided[0]));
+        assert!(closed.by.is_some() && closed.at_ms.is_some());
+        *winners.entry(decided[0]).or_insert(0_usize) += 1;
     }
+    assert_eq!(winners.values().sum::<usize>(), KINDS.len() * races());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn changed_bytes_are_never_decided() {
     let directory = tempfile::tempdir().unwrap();
-    let table = table(directory.path());
+    let (table, other) = (table(directory.path()), table(directory.path()));
     let mut executed = 0;
-    for race in 0..200 {
-        let call = format!("c{race}");
-        let shown = table.ask(question(&call, r#"{"path":"a"}"#)).await.unwrap();
+    for (race, (kind, choices)) in
+        KINDS.into_iter().flat_map(|kind| std::iter::repeat_n(kind, races())).enumerate()
+    {
+        let new = question_of_kind(&format!("c{race}"), kind, choices);
+        let shown = table.ask(new.clone()).await.unwrap();
         // The executor makes the subject again, from other bytes.
-        let (decided, changed) = tokio::join!(
-            table.decide(decision(&shown, "approve", "terminal")),
-            table.ask(question(&call, r#"{"path":"b"}"#)),
-        );
+        let changed = NewQuestion { id: new_question_id(), subject: "[]".into(), ..new };
+        let (decided, changed) =
+            tokio::join!(other.decide(decision(&shown, choices[0], "inbox")), table.ask(changed),);
         decided.unwrap();
         let changed = changed.unwrap();
         assert_ne!((&changed.id, &changed.digest), (&shown.id, &shown.digest));
-        let stale = Decision { digest: shown.digest, ..decision(&changed, "approve", "terminal") };
-        let outcome = table.decide(stale).await.unwrap();
+        let stale = Decision { digest: shown.digest, ..decision(&changed, choices[0], "inbox") };
+        let outcome = other.decide(stale).await.unwrap();
         assert!(matches!(outcome, DecisionOutcome::DigestMismatch { .. }), "{outcome:?}");
         let found = table.find(&changed.id).await.unwrap().unwrap();
         executed += usize::from(found.state != QuestionState::Open);
