@@ -153,7 +153,7 @@ fn inbox_decides_about_call_of_client() {
 }
 
 /// Returns a call of the newest version.
-fn newest_call(tool: &str, arguments: &Value) -> Value {
+pub(crate) fn newest_call(tool: &str, arguments: &Value) -> Value {
     json!({
         "_meta": {
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -165,7 +165,7 @@ fn newest_call(tool: &str, arguments: &Value) -> Value {
 }
 
 /// Returns the repetition of a call with the user's answer.
-fn with_answer(call: &Value, asked: &Value, answer: &Value) -> Value {
+pub(crate) fn with_answer(call: &Value, asked: &Value, answer: &Value) -> Value {
     let mut call = call.clone();
     call["requestState"] = asked["requestState"].clone();
     call["inputResponses"] = json!({ "consent": answer });

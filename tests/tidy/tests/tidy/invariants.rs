@@ -325,3 +325,28 @@ fn runtimes_are_built_in_few_places() {
         ],
     );
 }
+
+/// The sources that name a decider: the surfaces of people, and the table with its stores. None is
+/// part of a tool, and extensions cannot import the table.
+const DECIDERS: &[&str] = &[
+    "kernel/host/src/conversations.rs",
+    "kernel/mcp/src/backend/tasks.rs",
+    "kernel/mcp/src/server/call_consents.rs",
+    "kernel/operations/src/build_consent.rs",
+    "kernel/operations/src/inbox/decision.rs",
+    "kernel/questions/src/question_table.rs",
+    "kernel/questions/src/review_mirror.rs",
+    "kernel/tasks/src",
+];
+
+#[test]
+fn only_surfaces_of_people_decide() {
+    let words = ["Decider {", "Decider::", "decide_for_operator("];
+    // The control socket is the operator's.
+    let exempt = [DECIDERS, &["kernel/host/src/control.rs"]].concat();
+    let mut findings = naming(&words, &["kernel", "extensions"], &exempt);
+    let decides = |known: &&&str| !naming(&words, &[**known], &[]).is_empty();
+    let gone = DECIDERS.iter().filter(|known| !decides(known));
+    findings.extend(gone.map(|known| format!("{known} decides none any more")));
+    none("deciders", &findings);
+}
