@@ -91,6 +91,10 @@ impl Queue for SharedQueue {
     fn is_shared(&self) -> bool {
         true
     }
+
+    async fn home_identity(&self) -> Result<String, QueueError> {
+        self.link.store().await?.home_identity().await
+    }
 }
 
 #[cfg(test)]

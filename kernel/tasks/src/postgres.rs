@@ -215,4 +215,8 @@ impl Queue for PostgresQueue {
     fn is_shared(&self) -> bool {
         true
     }
+
+    async fn home_identity(&self) -> Result<String, QueueError> {
+        Ok(self.home.clone())
+    }
 }

@@ -45,6 +45,14 @@ pub trait Queue: Send + Sync {
     fn is_shared(&self) -> bool {
         false
     }
+
+    /// Returns the name of the home among those that share the store; empty in a store of one home.
+    ///
+    /// # Errors
+    /// An error of the store.
+    async fn home_identity(&self) -> Result<String, QueueError> {
+        Ok(String::new())
+    }
 }
 
 /// A query.

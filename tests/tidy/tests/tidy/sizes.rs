@@ -22,7 +22,7 @@ const LARGER_CRATES: &[(&str, usize, &str)] = &[
     ("extensions/skill_registry/commands", 11_900, "one command line for all parts of a skill"),
     (
         "kernel/tasks",
-        8_620,
+        8_680,
         "its stores implement the rows of the state machine, which stay private",
     ),
     (
