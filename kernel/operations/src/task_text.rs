@@ -2,7 +2,8 @@
 
 use skillhost_payload::format_second;
 use skillhost_tasks::{
-    FailureReason, QuestionKind, Task, TaskAmounts, TaskBudget, TaskOutcome, TaskState,
+    FailureReason, QuestionKind, SubmitterOrigin, Task, TaskAmounts, TaskBudget, TaskOutcome,
+    TaskState,
 };
 use skillhost_terminal::{BOLD, DIM, GREEN, RED, YELLOW, display_safe};
 
@@ -41,6 +42,23 @@ pub(crate) fn describe_failure(task: &Task) -> Option<String> {
             Some(format!("{}: {message}", reason_name(*reason)))
         }
         TaskOutcome::Cancelled { by } => Some(format!("by {}", one_line(by))),
+    }
+}
+
+/// Formats the submitter of a task on one line.
+pub(crate) fn describe_submitter(task: &Task) -> String {
+    let submitter = &task.submitter;
+    let origin = match submitter.origin {
+        SubmitterOrigin::Operator => "operator",
+        SubmitterOrigin::Agent => "agent",
+        SubmitterOrigin::Extension => "extension",
+        SubmitterOrigin::Mcp => "MCP client",
+        SubmitterOrigin::Schedule => "schedule",
+        SubmitterOrigin::Event => "event",
+    };
+    match submitter.agent.as_ref().or(submitter.principal.as_ref()) {
+        Some(name) => format!("{origin} {}", one_line(name)),
+        None => origin.to_owned(),
     }
 }
 

@@ -6,7 +6,9 @@ use skillhost_terminal::{CommandResult, Output, TableColumn, exit};
 
 use crate::arguments::TaskListArgs;
 use crate::task_store::{find_task, to_cli_error};
-use crate::task_text::{describe_failure, describe_state, format_age, one_line};
+use crate::task_text::{
+    describe_failure, describe_state, describe_submitter, format_age, one_line,
+};
 
 /// The number of characters of a title in a list.
 const MAX_TITLE_CHARS: usize = 60;
@@ -56,6 +58,7 @@ pub(super) async fn list_tasks(
         TableColumn::text("TARGET").with_rank(1),
         TableColumn::text("STATE"),
         TableColumn::fixed("AGE").with_rank(2),
+        TableColumn::text("FROM").with_rank(4),
         TableColumn::text("TITLE"),
     ];
     output.print_table(&columns, &rows)?;
@@ -80,6 +83,7 @@ fn format_row(task: &Task, now_ms: u64) -> Vec<String> {
         task.target.clone(),
         state,
         format_age(task.created_ms, now_ms),
+        describe_submitter(task),
         one_line(&task.title).chars().take(MAX_TITLE_CHARS).collect(),
     ]
 }

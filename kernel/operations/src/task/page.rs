@@ -13,8 +13,8 @@ use skillhost_terminal::{
 use crate::duration::format_duration;
 use crate::task_store::{find_task, to_cli_error};
 use crate::task_text::{
-    describe_amounts, describe_failure, describe_state, format_age, format_time, kind_name,
-    one_line, state_style,
+    describe_amounts, describe_failure, describe_state, describe_submitter, format_age,
+    format_time, kind_name, one_line, state_style,
 };
 
 /// The number of tasks below one that are shown.
@@ -230,22 +230,6 @@ impl TaskPage {
             ));
             pending.extend(children(&task.id, depth + 1));
         }
-    }
-}
-
-fn describe_submitter(task: &Task) -> String {
-    let submitter = &task.submitter;
-    let origin = match submitter.origin {
-        skillhost_tasks::SubmitterOrigin::Operator => "operator",
-        skillhost_tasks::SubmitterOrigin::Agent => "agent",
-        skillhost_tasks::SubmitterOrigin::Extension => "extension",
-        skillhost_tasks::SubmitterOrigin::Mcp => "MCP client",
-        skillhost_tasks::SubmitterOrigin::Schedule => "schedule",
-        skillhost_tasks::SubmitterOrigin::Event => "event",
-    };
-    match submitter.agent.as_ref().or(submitter.principal.as_ref()) {
-        Some(name) => format!("{origin} {}", one_line(name)),
-        None => origin.to_owned(),
     }
 }
 
