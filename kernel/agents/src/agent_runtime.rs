@@ -20,7 +20,7 @@ pub struct AgentRuntime {
 }
 
 /// A handle that does not keep the runtime alive.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct WeakAgentRuntime {
     shared: Weak<AgentShared>,
 }

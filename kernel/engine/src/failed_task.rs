@@ -2,7 +2,7 @@
 
 use skillhost_agents::ExhaustedLimit;
 use skillhost_payload::OperatorCommand;
-use skillhost_tasks::{FailureReason, Task, TaskOutcome};
+use skillhost_tasks::{FailureReason, SubmitterOrigin, Task, TaskOutcome};
 
 /// Returns the outcome of a task with an error.
 pub(crate) fn error_outcome(message: &str, hint: &str) -> TaskOutcome {
@@ -31,16 +31,24 @@ pub(crate) fn budget_outcome(task: &Task, limit: ExhaustedLimit) -> TaskOutcome 
         ExhaustedLimit::Cost(limit) => ("cost", budget.cost == Some(limit)),
     };
     let retry = OperatorCommand::RetryTask { id: task.id.as_str() };
-    let hint = match (of_task, &task.parent) {
-        (true, None) => format!(
+    let starter = match task.submitter.origin {
+        SubmitterOrigin::Schedule => Some("schedule"),
+        SubmitterOrigin::Event => Some("subscription"),
+        _ => None,
+    };
+    let hint = match (of_task, &task.parent, starter) {
+        (true, None, Some(starter)) => format!(
+            "raise `timeout_ms` of the {starter} in the manifest; this task continues with: {retry}"
+        ),
+        (true, None, None) => format!(
             "continue it with the same budget again: {retry}; or submit it with a larger \
              `--budget {option}=…`"
         ),
-        (true, Some(_)) => format!(
+        (true, Some(_), _) => format!(
             "give the task above it a larger `--budget {option}=…`; or continue this one alone: \
              {retry}"
         ),
-        (false, _) => {
+        (false, ..) => {
             let field = limit.field();
             format!("raise agent.limits.{field} in the manifest of the agent, then run: {retry}")
         }

@@ -7,6 +7,7 @@
 //!
 //! While the store fails, the engine pauses and tries again; it never replaces the file.
 
+mod agent_submission;
 mod agent_task;
 mod end_notices;
 mod engine;
@@ -27,5 +28,6 @@ mod tool_questions;
 mod tool_task;
 mod work_loop;
 
+pub use agent_submission::{AgentTaskRequest, AgentTaskSubmitter, TaskStarter, text_of_outcome};
 pub use end_notices::EndNotices;
 pub use engine::{EngineOptions, TaskEngine, TaskEngineStatus};

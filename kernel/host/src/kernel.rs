@@ -12,7 +12,7 @@ use skillhost_control::{
 use skillhost_core::{
     ExtensionHost, ExtensionHostOptions, HostServices, KernelError, StateObserver,
 };
-use skillhost_engine::{EngineOptions, TaskEngine};
+use skillhost_engine::{AgentTaskSubmitter, EngineOptions, TaskEngine};
 use skillhost_events::EventBus;
 use skillhost_home::{Home, SecretStore};
 use skillhost_payload::{
@@ -109,7 +109,9 @@ impl Kernel {
             Arc::new(proposals),
             Arc::clone(&task_ends) as Arc<dyn BuiltinHandler>,
         ];
-        let delivery = Arc::new(EventDelivery::new(agents.clone(), builtin));
+        let submitter = AgentTaskSubmitter::new(agents.downgrade(), queue.clone());
+        let delivery = EventDelivery::new(agents.clone(), submitter.clone(), builtin);
+        let delivery = Arc::new(delivery);
         let serving = Arc::downgrade(&delivery);
         let tasks = Arc::new(TaskEngine::new(EngineOptions {
             agents: agents.clone(),
@@ -124,7 +126,7 @@ impl Kernel {
         host.set_builtin_tools(tools);
         add_program_tools(&agents);
         task_ends.set_notices(tasks.end_notices());
-        let schedules = ScheduleService::new(agents.clone());
+        let schedules = ScheduleService::new(agents.clone(), submitter, Arc::downgrade(&tasks));
         let messages =
             UserMessages::new(agents.clone(), Arc::clone(&delivery), Arc::clone(&conversations));
         let config_watch = ConfigWatch::new(agents.clone(), supervised);

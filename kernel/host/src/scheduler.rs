@@ -4,7 +4,7 @@
 //! outcomes. The scheduler runs under `skillhost run` only, so that a home has one even with
 //! several kernels.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -12,6 +12,9 @@ use serde_json::Value;
 use skillhost_agents::{AgentRuntime, WeakAgentRuntime};
 use skillhost_control::{LastRun, ScheduleRunOutcome, ScheduleSummary};
 use skillhost_core::{KernelError, KernelState, NamedObject, StateObserver};
+use skillhost_engine::{
+    AgentTaskRequest, AgentTaskSubmitter, TaskEngine, TaskStarter, text_of_outcome,
+};
 use skillhost_events::ScheduleRun;
 use skillhost_home::suggest_similar;
 use skillhost_manifest::{Manifest, ScheduleAction};
@@ -23,7 +26,7 @@ use skillhost_payload::{
 mod job_times;
 
 pub(crate) use job_times::Scheduler;
-use job_times::{ScheduledJob, SchedulerEnv};
+use job_times::{JobRun, ScheduledJob, SchedulerEnv, shutdown_error};
 
 /// Topics of scheduled runs; the payload names the schedule as `schedule`.
 pub(crate) mod topic {
@@ -43,12 +46,18 @@ const RESULT: usize = 200;
 /// The schedules of a kernel.
 pub(crate) struct ScheduleService {
     agents: AgentRuntime,
+    tasks: AgentTaskSubmitter,
+    engine: Weak<TaskEngine>,
     scheduler: Arc<Scheduler>,
 }
 
 impl ScheduleService {
-    pub(crate) fn new(agents: AgentRuntime) -> Self {
-        Self { agents, scheduler: Arc::default() }
+    pub(crate) fn new(
+        agents: AgentRuntime,
+        tasks: AgentTaskSubmitter,
+        engine: Weak<TaskEngine>,
+    ) -> Self {
+        Self { agents, tasks, engine, scheduler: Arc::default() }
     }
 
     /// Returns the scheduler, which reads the jobs again when the extensions change.
@@ -119,16 +128,50 @@ impl ScheduleService {
     }
 
     fn scheduler_env(&self) -> Arc<KernelEnv> {
-        Arc::new(KernelEnv(self.agents.downgrade()))
+        Arc::new(KernelEnv {
+            agents: self.agents.downgrade(),
+            tasks: self.tasks.clone(),
+            engine: self.engine.clone(),
+        })
     }
 }
 
 /// The scheduler's access to the kernel. Weak, so that it does not keep the kernel alive.
-struct KernelEnv(WeakAgentRuntime);
+struct KernelEnv {
+    agents: WeakAgentRuntime,
+    tasks: AgentTaskSubmitter,
+    engine: Weak<TaskEngine>,
+}
 
 impl KernelEnv {
     fn agents(&self) -> Option<AgentRuntime> {
-        self.0.upgrade()
+        self.agents.upgrade()
+    }
+
+    /// Submits the task of a run, or finds the one that an earlier process has submitted, and waits
+    /// for its end.
+    async fn run_task(
+        &self,
+        job: &ScheduledJob,
+        prompt: &str,
+        run: &JobRun,
+    ) -> Result<Option<String>, CallError> {
+        if !run.is_resumed {
+            let id = self.tasks.derive_id(run.started_ms, &run.name).await?;
+            let request = AgentTaskRequest {
+                starter: TaskStarter::Schedule(&job.id),
+                agent: job.owner.as_str(),
+                text: prompt.to_owned(),
+                key: &run.name,
+                correlation_id: &run.name,
+                time_limit: job.limit(),
+            };
+            self.tasks.submit(id, request).await?;
+        }
+        // Without a task, the earlier process ended before it had submitted it.
+        let ended = self.tasks.wait_for_end(run.started_ms, &run.name).await?;
+        let ended = ended.ok_or_else(shutdown_error)?;
+        text_of_outcome(ended).map(|text| first_line(&text))
     }
 }
 
@@ -167,7 +210,18 @@ impl SchedulerEnv for KernelEnv {
         }
     }
 
-    async fn run_job(&self, job: &ScheduledJob, run: &str) -> Result<Option<String>, CallError> {
+    /// Only in a process that executes tasks; another one, which a command has started, runs the agent
+    /// itself and ends with it.
+    fn is_task(&self, job: &ScheduledJob) -> bool {
+        matches!(job.schedule.action, ScheduleAction::Prompt(_))
+            && self.engine.upgrade().is_some_and(|engine| engine.is_started())
+    }
+
+    async fn run_job(&self, job: &ScheduledJob, run: &JobRun) -> Result<Option<String>, CallError> {
+        if let (true, ScheduleAction::Prompt(prompt)) = (run.is_task, &job.schedule.action) {
+            return self.run_task(job, prompt, run).await;
+        }
+        let run = run.name.as_str();
         let agents = self
             .agents()
             .ok_or_else(|| CallError::new(ErrorKind::Unavailable, "kernel is shutting down"))?;

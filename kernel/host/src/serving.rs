@@ -14,6 +14,7 @@ use async_trait::async_trait;
 use serde_json::json;
 use skillhost_agents::AgentRuntime;
 use skillhost_core::{KernelState, StateObserver};
+use skillhost_engine::AgentTaskSubmitter;
 use skillhost_events::{DeadLetter, topic};
 use skillhost_files::create_private_dir;
 use skillhost_payload::{CallError, ErrorKind, Event};
@@ -32,6 +33,7 @@ use handlers::HandlerTable;
 /// The event delivery of this process, and its state.
 pub(crate) struct EventDelivery {
     agents: AgentRuntime,
+    tasks: AgentTaskSubmitter,
     /// The kernel's own handlers.
     builtin: Vec<Arc<dyn BuiltinHandler>>,
     service: Mutex<Option<RunningDelivery>>,
@@ -57,8 +59,13 @@ struct DeliveryState {
 }
 
 impl EventDelivery {
-    pub(crate) fn new(agents: AgentRuntime, builtin: Vec<Arc<dyn BuiltinHandler>>) -> Self {
-        Self { agents, builtin, service: Mutex::default(), state: Mutex::default() }
+    pub(crate) fn new(
+        agents: AgentRuntime,
+        tasks: AgentTaskSubmitter,
+        builtin: Vec<Arc<dyn BuiltinHandler>>,
+    ) -> Self {
+        let (service, state) = (Mutex::default(), Mutex::default());
+        Self { agents, tasks, builtin, service, state }
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<RunningDelivery>> {

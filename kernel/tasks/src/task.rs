@@ -86,7 +86,7 @@ pub struct TaskClaim {
 pub struct TaskSubmitter {
     /// The kind of submitter.
     pub origin: SubmitterOrigin,
-    /// The agent or extension.
+    /// The agent, extension, schedule or event subscription.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
     /// The thread that gets the notice of the task's end.

@@ -30,7 +30,7 @@ const SET_BACK_MS: u64 = 3_600_000;
 const MAX_MISSED_RUNS: usize = 1000;
 
 /// A schedule of a loaded extension.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct ScheduledJob {
     /// The id, `extension/name`.
     pub(crate) id: String,
@@ -58,6 +58,19 @@ impl ScheduledJob {
     }
 }
 
+/// A run of a job.
+#[derive(Debug)]
+pub(crate) struct JobRun {
+    /// The correlation id: all calls and events of the run have it.
+    pub(crate) name: String,
+    /// The time of its start, in milliseconds since 1970.
+    pub(crate) started_ms: u64,
+    /// The run is a task, which outlives the process.
+    pub(crate) is_task: bool,
+    /// An earlier process has started it.
+    pub(crate) is_resumed: bool,
+}
+
 /// The environment of the scheduler: clock, jobs, stored runs and events.
 #[async_trait]
 pub(crate) trait SchedulerEnv: Send + Sync + 'static {
@@ -69,8 +82,11 @@ pub(crate) trait SchedulerEnv: Send + Sync + 'static {
     async fn last_run(&self, id: &str) -> Option<ScheduleRun>;
     /// Stores the last run of a schedule. `started_ms` is 0 where no run started.
     async fn record_run(&self, id: &str, run: ScheduleRun);
-    /// Executes a job and returns one line of its result. `run` is the correlation id of the run.
-    async fn run_job(&self, job: &ScheduledJob, run: &str) -> Result<Option<String>, CallError>;
+    /// Returns whether a run of a job is a task.
+    fn is_task(&self, job: &ScheduledJob) -> bool;
+    /// Executes a job and returns one line of its result. Of a run that is a task, only the end is
+    /// awaited when it is resumed.
+    async fn run_job(&self, job: &ScheduledJob, run: &JobRun) -> Result<Option<String>, CallError>;
     /// Publishes an event about a run.
     async fn publish_event(&self, topic: &str, run: &str, payload: Value);
 }
@@ -153,7 +169,9 @@ impl Scheduler {
             return Err(CallError::new(ErrorKind::Conflict, message)
                 .with_hint(format!("wait for its end; see: {}", OperatorCommand::ShowEvents)));
         };
-        self.run(env, job, running).await
+        let (started_ms, is_task) = (env.now_ms(), env.is_task(job));
+        let run = JobRun::new(&job.id, started_ms, is_task);
+        self.run(env, job, run, running).await
     }
 
     async fn run_loop<S: SchedulerEnv>(self: &Arc<Self>, env: &Arc<S>) {
@@ -166,7 +184,7 @@ impl Scheduler {
             for job in env.jobs() {
                 let since = match handled_until.get(&job.id) {
                     Some(&since) => since,
-                    None => self.load_last_run(&**env, &job, now).await,
+                    None => self.load_last_run(env, &job, now).await,
                 };
                 // Without this, a clock set back by a day would stop all schedules for a day.
                 let since = if since > now + SET_BACK_MS { now } else { since };
@@ -190,15 +208,29 @@ impl Scheduler {
 
     /// Returns the time up to which a schedule's due times are handled. A schedule seen for the
     /// first time starts now, so that its first run can be missed too.
-    async fn load_last_run<S: SchedulerEnv>(&self, env: &S, job: &ScheduledJob, now: u64) -> u64 {
+    async fn load_last_run<S: SchedulerEnv>(
+        self: &Arc<Self>,
+        env: &Arc<S>,
+        job: &ScheduledJob,
+        now: u64,
+    ) -> u64 {
         let id = &job.id;
         let Some(run) = env.last_run(id).await else {
             let seen = ScheduleRun { due_ms: now, started_ms: 0, ended_ms: None, error: None };
             env.record_run(id, seen).await;
             return now;
         };
+        let is_open = run.started_ms != 0 && run.ended_ms.is_none() && !self.is_running(id);
+        if is_open && env.is_task(job) {
+            let due = run.due_ms;
+            let resumed = JobRun { is_resumed: true, ..JobRun::new(id, run.started_ms, true) };
+            if let Some(running) = self.mark_running(id, due) {
+                self.spawn(env, job.clone(), resumed, running);
+            }
+            return due;
+        }
         // The kernel was killed during the run, so no process stored its end.
-        if run.started_ms != 0 && run.ended_ms.is_none() && !self.is_running(id) {
+        if is_open {
             let error = shutdown_error();
             let payload = json!({
                 "schedule": id, "due": format_utc(run.due_ms), "kind": error.kind.as_str(),
@@ -271,10 +303,21 @@ impl Scheduler {
             let payload = json!({ "schedule": job.id, "due": format_utc(due), "reason": reason });
             return env.publish_event(topic::SKIPPED, &correlation_id(&job.id, due), payload).await;
         };
+        let run = JobRun::new(&job.id, env.now_ms(), env.is_task(&job));
+        self.spawn(env, job, run, running);
+    }
+
+    fn spawn<S: SchedulerEnv>(
+        self: &Arc<Self>,
+        env: &Arc<S>,
+        job: ScheduledJob,
+        run: JobRun,
+        running: RunningJobGuard,
+    ) {
         let (scheduler, env) = (Arc::clone(self), Arc::clone(env));
         self.tasks.spawn(async move {
             // The error has been stored and published.
-            let _ = scheduler.run(&*env, &job, running).await;
+            let _ = scheduler.run(&*env, &job, run, running).await;
         });
     }
 
@@ -290,29 +333,26 @@ impl Scheduler {
         Some(RunningJobGuard { scheduler: Arc::clone(self), id: id.to_owned() })
     }
 
-    /// Executes one run within its limit, and stores and publishes its outcome.
+    /// Executes one run, and stores and publishes its outcome.
     async fn run<S: SchedulerEnv>(
         &self,
         env: &S,
         job: &ScheduledJob,
+        run: JobRun,
         running: RunningJobGuard,
     ) -> Result<ScheduleRunOutcome, CallError> {
         let id = &job.id;
         let due_ms = self.running().get(id).copied().unwrap_or_default();
-        let started_ms = env.now_ms();
-        let started = ScheduleRun { due_ms, started_ms, ended_ms: None, error: None };
-        env.record_run(id, started).await;
-        let (limit, name) = (job.limit(), correlation_id(id, started_ms));
-        let outcome = tokio::select! {
-            // Checked first, so that a run that ends at the same moment is not aborted in part.
-            biased;
-            () = self.abort.cancelled() => Err(shutdown_error()),
-            output = tokio::time::timeout(limit, env.run_job(job, &name)) => {
-                output.unwrap_or_else(|_| Err(CallError::new(
-                    ErrorKind::Timeout,
-                    format!("timed out after {} ms", limit.as_millis()),
-                ).with_hint("raise `timeout_ms` of the schedule")))
-            }
+        let JobRun { name, started_ms, is_resumed, .. } = &run;
+        let started_ms = *started_ms;
+        if !is_resumed {
+            let started = ScheduleRun { due_ms, started_ms, ended_ms: None, error: None };
+            env.record_run(id, started).await;
+        }
+        let Some(outcome) = self.await_end(env, job, &run).await else {
+            let message = "kernel is shutting down; the next one follows the task of the run";
+            return Err(CallError::new(ErrorKind::Cancelled, message)
+                .with_hint(format!("see: {}", OperatorCommand::ShowStatus)));
         };
         let ended_ms = env.now_ms();
         let handled_until = self.running().get(id).copied().unwrap_or(due_ms);
@@ -329,16 +369,45 @@ impl Scheduler {
                 if let Some(line) = line {
                     payload["result"] = json!(line);
                 }
-                env.publish_event(topic::RAN, &name, payload).await;
+                env.publish_event(topic::RAN, name, payload).await;
             }
             Err(error) => {
                 tracing::warn!(schedule = id, %error, "a run failed");
                 payload["kind"] = json!(error.kind.as_str());
                 payload["error"] = json!(error.message);
-                env.publish_event(topic::FAILED, &name, payload).await;
+                if !error.hint.is_empty() {
+                    payload["hint"] = json!(error.hint);
+                }
+                env.publish_event(topic::FAILED, name, payload).await;
             }
         }
         outcome.map(|result| ScheduleRunOutcome { schedule: id.clone(), ms, result })
+    }
+
+    /// Executes a run within its limit. A task has no limit here, and no end when the kernel stops:
+    /// `None`; the next kernel resumes it.
+    async fn await_end<S: SchedulerEnv>(
+        &self,
+        env: &S,
+        job: &ScheduledJob,
+        run: &JobRun,
+    ) -> Option<Result<Option<String>, CallError>> {
+        let limit = job.limit();
+        let work = env.run_job(job, run);
+        if run.is_task {
+            return self.stop.run_until_cancelled(work).await;
+        }
+        Some(tokio::select! {
+            // Checked first, so that a run that ends at the same moment is not aborted in part.
+            biased;
+            () = self.abort.cancelled() => Err(shutdown_error()),
+            output = tokio::time::timeout(limit, work) => {
+                output.unwrap_or_else(|_| Err(CallError::new(
+                    ErrorKind::Timeout,
+                    format!("timed out after {} ms", limit.as_millis()),
+                ).with_hint("raise `timeout_ms` of the schedule")))
+            }
+        })
     }
 
     fn running(&self) -> MutexGuard<'_, BTreeMap<String, u64>> {
@@ -346,7 +415,15 @@ impl Scheduler {
     }
 }
 
-fn shutdown_error() -> CallError {
+impl JobRun {
+    fn new(id: &str, started_ms: u64, is_task: bool) -> Self {
+        let name = correlation_id(id, started_ms);
+        Self { name, started_ms, is_task, is_resumed: false }
+    }
+}
+
+/// Returns the error of a run that ended with its kernel.
+pub(super) fn shutdown_error() -> CallError {
     CallError::new(ErrorKind::Cancelled, "kernel ended during the run")
 }
 

@@ -132,11 +132,11 @@ impl Delivering {
         // An outcome that cannot be stored holds up its own ordering key alone.
         let claim = self.journal.claim_due().await?;
         for delivery in claim.deliveries {
-            let (agents, handlers) = (self.delivery.agents.clone(), Arc::clone(&self.handlers));
+            let (service, handlers) = (Arc::clone(&self.delivery), Arc::clone(&self.handlers));
             let claimed = delivery.clone();
             let task = self.running.spawn(async move {
                 let handlers = handlers.load_full();
-                handlers.handle(&agents, &claimed).await
+                handlers.handle(&service.agents, &service.tasks, &claimed).await
             });
             self.active.insert(task.id(), delivery);
         }
@@ -196,7 +196,7 @@ impl Delivering {
         let error = match handled {
             HandlerOutcome::Done => return AttemptOutcome::Done,
             HandlerOutcome::Released => return AttemptOutcome::Released,
-            HandlerOutcome::Failed(error) => error.to_string(),
+            HandlerOutcome::Failed(error) => describe_error(&error),
         };
         let tried = usize::try_from(delivery.attempt).unwrap_or(usize::MAX);
         let retries = self.delivery.event_retries();
@@ -288,5 +288,13 @@ impl Delivering {
         while let Some(ended) = self.running.join_next_with_id().await {
             self.note_finished(ended);
         }
+    }
+}
+
+/// Returns the text of an error with its remedy, as a dead letter shows it.
+fn describe_error(error: &CallError) -> String {
+    match error.hint.as_str() {
+        "" => error.message.clone(),
+        hint => format!("{}; {hint}", error.message),
     }
 }

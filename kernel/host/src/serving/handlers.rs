@@ -8,12 +8,14 @@ use std::time::Duration;
 use futures::FutureExt as _;
 use skillhost_agents::AgentRuntime;
 use skillhost_core::KernelState;
+use skillhost_engine::{AgentTaskRequest, AgentTaskSubmitter, TaskStarter};
 use skillhost_events::{Delivery, Subscriber, to_event, topic};
 use skillhost_manifest::{EventHandler, EventSubscription, ExtensionId, Manifest};
 use skillhost_payload::{
-    AgentTask, CallContext, CallError, CallOrigin, ErrorKind, Event, HandleEventRequest,
-    UserNotice, event_interface,
+    CallContext, CallError, CallOrigin, ErrorKind, Event, HandleEventRequest, UserNotice,
+    event_interface,
 };
+use skillhost_tasks::TaskId;
 
 use super::templates::{render_event_template, summary_line};
 use crate::bus::{BuiltinHandler, HandlerOutcome};
@@ -69,13 +71,14 @@ impl HandlerTable {
     pub(super) async fn handle(
         &self,
         agents: &AgentRuntime,
+        tasks: &AgentTaskSubmitter,
         delivery: &Delivery,
     ) -> HandlerOutcome {
         let handled = async {
             match self.0.get(&delivery.subscriber) {
                 Some(HandlerTarget::Builtin(handler)) => handler.handle(delivery).await,
                 Some(HandlerTarget::Manifest(subscribed)) => {
-                    match subscribed.handle(agents, delivery).await {
+                    match subscribed.handle(agents, tasks, delivery).await {
                         Ok(()) => HandlerOutcome::Done,
                         Err(error) => HandlerOutcome::Failed(error),
                     }
@@ -116,13 +119,21 @@ fn subscription_handlers(manifest: &Manifest) -> Vec<(String, SubscriptionHandle
 }
 
 impl SubscriptionHandler {
-    async fn handle(&self, agents: &AgentRuntime, delivery: &Delivery) -> Result<(), CallError> {
+    async fn handle(
+        &self,
+        agents: &AgentRuntime,
+        tasks: &AgentTaskSubmitter,
+        delivery: &Delivery,
+    ) -> Result<(), CallError> {
         let limits = agents.extensions().limits();
-        let default_limit = match self.handler {
-            EventHandler::InvokeAgent { .. } => limits.event_agent,
-            EventHandler::NotifyUser { .. } | EventHandler::Custom => limits.event,
+        let own_limit = self.timeout_ms.map(Duration::from_millis);
+        let limit = match self.handler {
+            // The limit of the manifest is that of the task, not of its submission.
+            EventHandler::InvokeAgent { .. } => limits.event,
+            EventHandler::NotifyUser { .. } | EventHandler::Custom => {
+                own_limit.unwrap_or(limits.event)
+            }
         };
-        let limit = self.timeout_ms.map_or(default_limit, Duration::from_millis);
         let handled = async {
             match &self.handler {
                 EventHandler::NotifyUser { text } => {
@@ -130,7 +141,8 @@ impl SubscriptionHandler {
                 }
                 EventHandler::InvokeAgent { agent, prompt } => {
                     let agent = agent.as_ref().unwrap_or(&self.owner);
-                    self.invoke(agents, delivery, agent, prompt, limit).await
+                    let time_limit = own_limit.unwrap_or(limits.event_agent);
+                    submit_agent_task(tasks, delivery, agent, prompt, time_limit).await
                 }
                 EventHandler::Custom => self.call(agents, delivery, limit).await,
             }
@@ -162,22 +174,6 @@ impl SubscriptionHandler {
         Ok(())
     }
 
-    async fn invoke(
-        &self,
-        agents: &AgentRuntime,
-        delivery: &Delivery,
-        agent: &ExtensionId,
-        prompt: &str,
-        limit: Duration,
-    ) -> Result<(), CallError> {
-        let task = render_event_template(prompt, &delivery.event).await?;
-        // Not the operator's origin: an event wrote the task, so its calls have no approval.
-        let context =
-            CallContext { origin: CallOrigin::Agent, ..call_context(agents, delivery, limit) };
-        let task = AgentTask { context, agent_id: agent.to_string(), task };
-        agents.run_task(task).await.map(drop)
-    }
-
     async fn call(
         &self,
         agents: &AgentRuntime,
@@ -201,6 +197,32 @@ impl SubscriptionHandler {
         let outer_limit = limit.saturating_add(Duration::from_secs(1));
         instance.call(name, method, request, outer_limit).await.map(drop)
     }
+}
+
+/// Submits the task of an event, once for all attempts of its delivery. Events about tasks that a
+/// subscription has started start none: they would follow each other forever.
+async fn submit_agent_task(
+    tasks: &AgentTaskSubmitter,
+    delivery: &Delivery,
+    agent: &ExtensionId,
+    prompt: &str,
+    time_limit: Duration,
+) -> Result<(), CallError> {
+    let Delivery { subscriber, event, .. } = delivery;
+    let is_of_queue = ["task.", "question."].iter().any(|topic| event.topic.starts_with(topic));
+    if is_of_queue && tasks.is_about_started_task(event.payload.get()).await? {
+        return Ok(());
+    }
+    let request = AgentTaskRequest {
+        starter: TaskStarter::Subscriber(subscriber),
+        agent: agent.as_str(),
+        text: render_event_template(prompt, event).await?,
+        // The ids of events begin again in a journal that replaces a damaged one.
+        key: &format!("{subscriber}:{}@{}", event.id, event.at_ms),
+        correlation_id: &event.correlation_id,
+        time_limit,
+    };
+    tasks.submit(TaskId::generate(), request).await
 }
 
 fn call_context(agents: &AgentRuntime, delivery: &Delivery, limit: Duration) -> CallContext {

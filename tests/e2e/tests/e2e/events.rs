@@ -71,7 +71,10 @@ fn failed_delivery_becomes_retryable_dead_letter() {
     assert_eq!(dead.len(), 1);
     let about = ["id", "subscriber", "attempts", "error"].map(|field| dead[0][field].clone());
     let id = dead[0]["id"].as_i64().unwrap();
-    assert_eq!(about, [json!(id), json!("bad:work:custom"), json!(4), json!("event failed")]);
+    assert_eq!(
+        about,
+        [json!(id), json!("bad:work:custom"), json!(4), json!("event failed; try less")]
+    );
     assert_eq!(dead[0]["event"]["payload"], json!({"n": 1}));
     let table = home.skillhost(["events", "dead"]).success().stdout;
     assert!(table.contains("bad:work:custom 4"), "{table}");

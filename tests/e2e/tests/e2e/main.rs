@@ -97,6 +97,7 @@ mod skill_doctor;
 mod skill_fmt;
 mod skill_search;
 mod spellings;
+mod started_tasks;
 mod supervision;
 mod talking;
 mod task_kills;

@@ -24,6 +24,8 @@ struct FakeEnv {
     schedules: Mutex<Vec<&'static str>>,
     behavior: Mutex<JobBehavior>,
     runs: Mutex<BTreeMap<String, ScheduleRun>>,
+    /// The names of executed runs, and whether they were resumed.
+    executed: Mutex<Vec<(String, bool)>>,
     events: mpsc::UnboundedSender<(String, String)>,
 }
 
@@ -60,6 +62,7 @@ fn fake_env(
         schedules: Mutex::new(schedules.to_vec()),
         behavior: Mutex::new(behavior),
         runs: Mutex::default(),
+        executed: Mutex::default(),
         events,
     };
     (Arc::new(env), Arc::default(), PublishedEvents(received))
@@ -75,6 +78,12 @@ fn job(text: &str) -> ScheduledJob {
         action: ScheduleAction::Task(name.to_owned()),
         timeout_ms: None,
     };
+    // A schedule of `b` has a prompt.
+    let action = match owner {
+        "b" => ScheduleAction::Prompt(name.to_owned()),
+        _ => schedule.action.clone(),
+    };
+    let schedule = ScheduleSpec { action, ..schedule };
     ScheduledJob::new(&ExtensionId::new(owner).unwrap(), &schedule).unwrap()
 }
 
@@ -114,7 +123,12 @@ impl SchedulerEnv for FakeEnv {
         self.runs.lock().unwrap().insert(id.to_owned(), run);
     }
 
-    async fn run_job(&self, job: &ScheduledJob, _run: &str) -> Result<Option<String>, CallError> {
+    fn is_task(&self, job: &ScheduledJob) -> bool {
+        matches!(job.schedule.action, ScheduleAction::Prompt(_))
+    }
+
+    async fn run_job(&self, job: &ScheduledJob, run: &JobRun) -> Result<Option<String>, CallError> {
+        self.executed.lock().unwrap().push((run.name.clone(), run.is_resumed));
         let behavior = *self.behavior.lock().unwrap();
         match behavior {
             JobBehavior::Done => Ok(Some(format!("{} at {}", job.id, format_utc(self.now_ms())))),
@@ -291,7 +305,7 @@ async fn failed_run_is_published() {
     assert_eq!(events.next().await, (topic::FAILED.to_owned(), failed.to_owned()));
     assert_eq!(env.stored_run("a/x").2.as_deref(), Some("no feed"));
     *env.behavior.lock().unwrap() = JobBehavior::Never;
-    let failed = r#"{"due":"2026-01-01T12:10:00Z","error":"timed out after 60000 ms","kind":"timeout","ms":60000,"schedule":"a/x"}"#;
+    let failed = r#"{"due":"2026-01-01T12:10:00Z","error":"timed out after 60000 ms","hint":"raise `timeout_ms` of the schedule","kind":"timeout","ms":60000,"schedule":"a/x"}"#;
     assert_eq!(events.next().await, (topic::FAILED.to_owned(), failed.to_owned()));
     scheduler.shutdown(Duration::from_secs(1)).await;
 }
@@ -333,4 +347,53 @@ async fn changed_schedules_apply_at_once() {
     scheduler.reload_jobs();
     assert!(events.next().await.1.contains(r#""due":"2026-01-01T12:01:00Z""#));
     scheduler.shutdown(Duration::from_secs(1)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn task_of_run_has_no_time_limit() {
+    let long = JobBehavior::Take(Duration::from_secs(3 * 3600));
+    let (env, scheduler, mut events) = fake_env("2026-01-01T12:00:30Z", &["b/x 0 13 1 * *"], long);
+    scheduler.start(Arc::clone(&env));
+    let ran_late = r#"{"due":"2026-01-01T13:00:00Z","ms":10800000,"schedule":"b/x"}"#;
+    assert_eq!(events.next().await, ran(ran_late));
+    scheduler.shutdown(Duration::from_secs(1)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn run_of_task_outlives_kernel() {
+    let (env, scheduler, mut events) =
+        fake_env("2026-01-01T12:59:30Z", &["b/x 0 * * * *"], JobBehavior::Never);
+    scheduler.start(Arc::clone(&env));
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    scheduler.shutdown(Duration::from_secs(1)).await;
+    // Neither ended nor failed.
+    assert_eq!(env.stored_run("b/x"), ("2026-01-01T13:00:00Z".to_owned(), false, None));
+    assert_eq!(events.drain(), []);
+
+    *env.behavior.lock().unwrap() = JobBehavior::Take(Duration::from_secs(60));
+    let scheduler = Arc::<Scheduler>::default();
+    scheduler.start(Arc::clone(&env));
+    let ended = r#"{"due":"2026-01-01T13:00:00Z","ms":90000,"schedule":"b/x"}"#;
+    assert_eq!(events.next().await, ran(ended));
+    assert_eq!(env.stored_run("b/x"), ("2026-01-01T13:00:00Z".to_owned(), true, None));
+    let name = "schedule:b/x@2026-01-01T13:00:00Z".to_owned();
+    assert_eq!(*env.executed.lock().unwrap(), [(name.clone(), false), (name, true)]);
+    scheduler.shutdown(Duration::from_secs(1)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn resumed_run_is_skipped_when_due() {
+    let (env, scheduler, mut events) =
+        fake_env("2026-01-01T12:30:00Z", &["b/x 0 * * * *"], JobBehavior::Never);
+    let due_ms = at("2026-01-01T12:00:00Z");
+    let open = ScheduleRun { due_ms, started_ms: due_ms, ended_ms: None, error: None };
+    env.runs.lock().unwrap().insert("b/x".to_owned(), open);
+    scheduler.start(Arc::clone(&env));
+    let (topic, payload) = events.next().await;
+    assert_eq!(topic, topic::SKIPPED);
+    assert!(payload.contains("13:00:00Z"), "{payload}");
+    let by_hand = scheduler.run_now(&*env, &job("b/x 0 * * * *")).await.unwrap_err();
+    assert_eq!(by_hand.kind, ErrorKind::Conflict);
+    scheduler.shutdown(Duration::from_secs(1)).await;
+    assert_eq!(env.executed.lock().unwrap().len(), 1);
 }
