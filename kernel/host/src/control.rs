@@ -216,6 +216,7 @@ pub fn execute_request(
                 to_raw_json(&answers::describe_agent(kernel, &id).await?)
             }
             ControlRequest::Activate { thread, skill } => {
+                let _alone = kernel.message_channels().threads.try_lock(&thread);
                 let threads = ThreadStore::new(kernel.home());
                 let mut thread = spawn_blocking(move || threads.open(&thread))
                     .await?
@@ -224,6 +225,8 @@ pub fn execute_request(
                 to_raw_json(&active.map_err(CallError::from)?)
             }
             ControlRequest::Compact { thread, model } => {
+                // A parked run that is decided about now waits for the end, as the thread is open.
+                let _alone = kernel.message_channels().threads.try_lock(&thread);
                 let threads = ThreadStore::new(kernel.home());
                 let mut thread = spawn_blocking(move || threads.open(&thread))
                     .await?

@@ -27,8 +27,12 @@ use skillhost_tasks::{Decider, Decision, DecisionOutcome, NewQuestion, Question,
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
+use crate::thread_locks::ThreadLocks;
+
 /// The channels of all pending messages of this kernel.
 pub(crate) struct MessageChannels {
+    /// The locks of the threads whose messages are processed.
+    pub(crate) threads: ThreadLocks,
     questions: Arc<QuestionTable>,
     /// The time for which attached clients are asked before a question is parked.
     live_limit: Duration,
@@ -86,7 +90,7 @@ enum AnswerTarget {
 
 impl MessageChannels {
     pub(crate) fn new(questions: Arc<QuestionTable>, live_limit: Duration) -> Self {
-        Self { questions, live_limit, open: Mutex::default() }
+        Self { threads: ThreadLocks::default(), questions, live_limit, open: Mutex::default() }
     }
 
     /// Returns the channel of a message, creating it if necessary.

@@ -27,6 +27,7 @@ mod scheduler;
 mod serving;
 mod status;
 mod task_ends;
+mod thread_locks;
 mod user_message;
 
 pub use kernel::Kernel;

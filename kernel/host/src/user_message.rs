@@ -1,7 +1,6 @@
 //! User messages as events: stored before they are processed, and answered once.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -14,7 +13,6 @@ use skillhost_events::{DeadLetter, Delivery, EventBus, StoredEvent, topic};
 use skillhost_home::OPERATOR_SOURCE;
 use skillhost_payload::{CallError, ErrorKind, Event, OperatorCommand};
 use skillhost_questions::{QuestionTable, message_of_question};
-use tokio::sync::Mutex as AsyncMutex;
 
 use crate::bus::{BuiltinHandler, HandlerOutcome};
 use crate::conversations::{MessageChannel, MessageChannels};
@@ -167,27 +165,6 @@ pub(crate) struct UserMessageHandler {
     conversations: Arc<MessageChannels>,
     questions: Arc<QuestionTable>,
     restarts: Arc<RestartCoordinator>,
-    threads: ThreadLocks,
-}
-
-/// The locks of threads, so that a message and the rest of an earlier run never share one.
-#[derive(Default)]
-struct ThreadLocks {
-    locks: Mutex<HashMap<String, Weak<AsyncMutex<()>>>>,
-}
-
-impl ThreadLocks {
-    fn find_or_create(&self, thread: &str) -> Arc<AsyncMutex<()>> {
-        let mut locks = self.locks.lock().unwrap_or_else(PoisonError::into_inner);
-        // So that the table has only the threads in use.
-        locks.retain(|_, lock| lock.strong_count() > 0);
-        if let Some(lock) = locks.get(thread).and_then(Weak::upgrade) {
-            return lock;
-        }
-        let lock = Arc::new(AsyncMutex::new(()));
-        locks.insert(thread.to_owned(), Arc::downgrade(&lock));
-        lock
-    }
 }
 
 impl UserMessageHandler {
@@ -197,7 +174,7 @@ impl UserMessageHandler {
         questions: Arc<QuestionTable>,
         restarts: Arc<RestartCoordinator>,
     ) -> Self {
-        Self { agents, conversations, questions, restarts, threads: ThreadLocks::default() }
+        Self { agents, conversations, questions, restarts }
     }
 
     /// Runs the agent on a message, or continues its run after a decision, unless it is answered.
@@ -218,8 +195,7 @@ impl UserMessageHandler {
 
     async fn answer_message(&self, message: &UserMessage) -> HandlerOutcome {
         // A continued run comes from another event than the messages of its thread.
-        let lock = self.threads.find_or_create(&message.thread);
-        let _alone = lock.lock().await;
+        let _alone = self.conversations.threads.lock(&message.thread).await;
         let (id, conversations) = (&message.message_id, &self.conversations);
         let events = self.agents.extensions().events();
         match events.journal().find(topic::AGENT_REPLIED, id).await {

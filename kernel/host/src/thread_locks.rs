@@ -1,0 +1,58 @@
+//! The locks of threads, so that a message, the rest of an earlier run and a change by a client never
+//! share one.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
+
+/// The locks of the threads in use.
+#[derive(Default)]
+pub(crate) struct ThreadLocks {
+    locks: Mutex<HashMap<String, Weak<AsyncMutex<()>>>>,
+}
+
+impl ThreadLocks {
+    /// Locks a thread, after those that have it.
+    pub(crate) async fn lock(&self, thread: &str) -> OwnedMutexGuard<()> {
+        self.find_or_create(thread).lock_owned().await
+    }
+
+    /// Locks a thread that is not in use, so that a run that starts now waits; `None` if it is, as
+    /// opening it then fails.
+    pub(crate) fn try_lock(&self, thread: &str) -> Option<OwnedMutexGuard<()>> {
+        self.find_or_create(thread).try_lock_owned().ok()
+    }
+
+    fn find_or_create(&self, thread: &str) -> Arc<AsyncMutex<()>> {
+        let mut locks = self.locks.lock().unwrap_or_else(PoisonError::into_inner);
+        // So that the table has only the threads in use.
+        locks.retain(|_, lock| lock.strong_count() > 0);
+        if let Some(lock) = locks.get(thread).and_then(Weak::upgrade) {
+            return lock;
+        }
+        let lock = Arc::new(AsyncMutex::new(()));
+        locks.insert(thread.to_owned(), Arc::downgrade(&lock));
+        lock
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn run_waits_for_change_of_thread() {
+        let locks = ThreadLocks::default();
+        let changing = locks.try_lock("a").unwrap();
+        assert!(locks.try_lock("a").is_none() && locks.try_lock("b").is_some());
+        let run = locks.lock("a");
+        tokio::pin!(run);
+        assert!(futures::poll!(run.as_mut()).is_pending());
+        drop(changing);
+        let running = run.await;
+        assert!(locks.try_lock("a").is_none());
+        drop(running);
+        assert!(locks.try_lock("a").is_some());
+    }
+}
