@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use skillhost_tasks::{
     Decider, Decision, DecisionOutcome, FailureReason, NewTask, Question, SqliteQueue, Task,
-    TaskFilter, TaskId, TaskOutcome, TaskQueue,
+    TaskFilter, TaskId, TaskOutcome, TaskQueue, TaskState,
 };
 use test_support::{Background, TestHome};
 
@@ -57,6 +57,14 @@ impl HomeQueue {
     /// Returns the only task.
     pub(crate) fn only_task(&self) -> Task {
         let tasks = self.list();
+        let [task] = tasks.as_slice() else { panic!("{tasks:#?}") };
+        task.clone()
+    }
+
+    /// Returns the only task that waits for a worker.
+    pub(crate) fn only_ready_task(&self) -> Task {
+        let mut tasks = self.list();
+        tasks.retain(|task| task.state == TaskState::Ready);
         let [task] = tasks.as_slice() else { panic!("{tasks:#?}") };
         task.clone()
     }

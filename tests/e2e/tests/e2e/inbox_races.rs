@@ -5,12 +5,20 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Barrier;
 use std::thread;
+use std::time::Duration;
 
+use mock_model::{MockModel, Step};
 use serde_json::{Value, json};
 use skillhost_control::{ControlRequest, ControlResponse, QuestionDecision, send_request};
+use skillhost_tasks::{
+    ClaimFilter, NewQuestion, NewTask, NewWait, QuestionKind, SubmitterOrigin, TaskId, TaskKind,
+    TaskSubmitter,
+};
 use test_support::TestHome;
 
+use crate::agents_scene::agents_home;
 use crate::fixtures::{home as skill_home, skill_md, start_kernel};
+use crate::home_queue::HomeQueue;
 use crate::mcp_client::{Client, VERSION};
 use crate::mcp_consents::{consent_home, count_calls, newest_call, only_question, with_answer};
 
@@ -19,13 +27,25 @@ fn races() -> usize {
     std::env::var("SKILLHOST_RACES").ok().and_then(|count| count.parse().ok()).unwrap_or(3)
 }
 
+/// A surface that decides any question.
+#[derive(Debug, Clone, Copy)]
+enum InboxSurface {
+    Process,
+    Terminal,
+    Socket,
+}
+
+const INBOX_SURFACES: [InboxSurface; 3] =
+    [InboxSurface::Process, InboxSurface::Terminal, InboxSurface::Socket];
+
 /// What a surface got to know.
 #[derive(Debug)]
 struct RaceResult {
     surface: &'static str,
     has_decided: bool,
-    /// The message about the decision that counts, for a surface that was later.
-    message: String,
+    /// The message about the decision that counts, for a surface that was later; `None` where it is
+    /// told nothing but the end.
+    message: Option<String>,
 }
 
 /// A question in a race, with the home and the socket of its kernel.
@@ -34,6 +54,7 @@ struct Race<'a> {
     socket: PathBuf,
     question: Value,
     number: usize,
+    choices: [&'static str; 2],
 }
 
 impl Race<'_> {
@@ -42,91 +63,105 @@ impl Race<'_> {
     }
 
     /// Returns the choice of the surface with a number: the surfaces never agree.
-    fn approves(&self, surface: usize) -> bool {
-        (self.number + surface).is_multiple_of(2)
+    fn choice(&self, surface: usize) -> &'static str {
+        self.choices[(self.number + surface) % 2]
     }
 
-    fn decide_in_process(&self, approves: bool) -> RaceResult {
+    fn decide_in_process(&self, choice: &str) -> RaceResult {
         let id = self.text("id");
-        let output = match approves {
-            true => self.home.skillhost(["inbox", "approve", id, "--digest", self.text("digest")]),
-            false => self.home.skillhost(["inbox", "refuse", id, "--reason", "No."]),
+        let output = match choice {
+            "approve" => {
+                self.home.skillhost(["inbox", "approve", id, "--digest", self.text("digest")])
+            }
+            "refuse" => self.home.skillhost(["inbox", "refuse", id, "--reason", "No."]),
+            answer => self.home.skillhost(["inbox", "answer", id, answer]),
         };
         assert!([0, 4].contains(&output.status), "{output}");
         let has_decided = output.status == 0;
-        RaceResult { surface: "process", has_decided, message: output.stderr }
+        RaceResult { surface: "process", has_decided, message: Some(output.stderr) }
     }
 
-    fn decide_on_terminal(&self, approves: bool) -> RaceResult {
-        let answer = if approves { "approve" } else { "refuse" };
+    fn decide_on_terminal(&self, choice: &str) -> RaceResult {
         let mut command = self.home.command();
-        let command = command.args(["inbox", answer, self.text("id")]);
+        let command = match choice {
+            "approve" | "refuse" => command.args(["inbox", choice, self.text("id")]),
+            answer => command.args(["inbox", "answer", self.text("id"), answer]),
+        };
         let mut person = self.home.on_terminal(command, (100, 40));
-        if approves {
+        if choice == "approve" {
             // The question may be closed before it is shown.
             person.send("y\n");
         }
         let session = person.finish();
         assert!([0, 4].contains(&session.output.status), "{}", session.output);
         let has_decided = session.output.status == 0;
-        RaceResult { surface: "terminal", has_decided, message: session.output.stdout }
+        RaceResult { surface: "terminal", has_decided, message: Some(session.output.stdout) }
     }
 
-    fn decide_at_socket(&self, approves: bool) -> RaceResult {
+    fn decide_at_socket(&self, choice: &str) -> RaceResult {
         let decision = QuestionDecision {
             question: self.text("id").to_owned(),
             digest: self.text("digest").to_owned(),
-            choice: if approves { "approve" } else { "refuse" }.to_owned(),
+            choice: choice.to_owned(),
             reason: None,
         };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let request = ControlRequest::Decide(decision);
-        match runtime.block_on(send_request(&self.socket, &request)).unwrap() {
-            ControlResponse::Done(_) => {
-                RaceResult { surface: "socket", has_decided: true, message: String::new() }
-            }
-            ControlResponse::Failed(error) => {
-                RaceResult { surface: "socket", has_decided: false, message: error.message }
-            }
-        }
+        let message = match runtime.block_on(send_request(&self.socket, &request)).unwrap() {
+            ControlResponse::Done(_) => None,
+            ControlResponse::Failed(error) => Some(error.message),
+        };
+        RaceResult { surface: "socket", has_decided: message.is_none(), message }
     }
 
-    /// Lets all surfaces decide at once. The client answers the request of its server, which has the
-    /// answers of `words`, and its call returns.
+    /// Lets the surfaces decide at once, each in a thread of its own, and the caller as the last one.
     fn run(
+        &self,
+        surfaces: &[InboxSurface],
+        own: impl FnOnce(&'static str) -> RaceResult,
+    ) -> Vec<RaceResult> {
+        let start = Barrier::new(surfaces.len() + 1);
+        thread::scope(|scope| {
+            let decide = |(number, surface): (usize, &InboxSurface)| {
+                let (start, surface) = (&start, *surface);
+                scope.spawn(move || {
+                    start.wait();
+                    let choice = self.choice(number);
+                    match surface {
+                        InboxSurface::Process => self.decide_in_process(choice),
+                        InboxSurface::Terminal => self.decide_on_terminal(choice),
+                        InboxSurface::Socket => self.decide_at_socket(choice),
+                    }
+                })
+            };
+            let others: Vec<_> = surfaces.iter().enumerate().map(decide).collect();
+            start.wait();
+            let own = own(self.choice(surfaces.len()));
+            let others = others.into_iter().map(|other| other.join().unwrap());
+            others.chain([own]).collect()
+        })
+    }
+
+    /// Lets all surfaces decide at once. The client answers the request of its server, in whose words
+    /// a refusal may be another one, and its call returns.
+    fn run_with_call(
         &self,
         client: &mut Client,
         asked: &Value,
         call: u64,
-        words: [&str; 2],
+        refusal: &str,
     ) -> Vec<RaceResult> {
-        let start = Barrier::new(4);
-        let word = words[usize::from(!self.approves(3))];
-        let answer = json!({ "action": "accept", "content": { "decision": word, "reason": "R." } });
-        let answer = json!({ "jsonrpc": "2.0", "id": asked["id"], "result": answer });
-        thread::scope(|scope| {
-            let at_start = |decide: fn(&Self, bool) -> RaceResult, number: usize| {
-                let start = &start;
-                scope.spawn(move || {
-                    start.wait();
-                    decide(self, self.approves(number))
-                })
-            };
-            let others = [
-                at_start(Self::decide_in_process, 0),
-                at_start(Self::decide_on_terminal, 1),
-                at_start(Self::decide_at_socket, 2),
-            ];
-            start.wait();
-            client.send(&answer);
+        let mut results = self.run(&INBOX_SURFACES, |choice| {
+            let word = if choice == "refuse" { refusal } else { choice };
+            let content = json!({ "decision": word, "reason": "R." });
+            let answer = json!({ "action": "accept", "content": content });
+            client.send(&json!({ "jsonrpc": "2.0", "id": asked["id"], "result": answer }));
             let made = client.response(call)["result"].take();
-            let mut results: Vec<_> =
-                others.into_iter().map(|other| other.join().unwrap()).collect();
-            let message = made["content"][0]["text"].as_str().unwrap().to_owned();
-            let has_decided = self.closed()["decider"]["surface"] == "mcp";
-            results.push(RaceResult { surface: "mcp", has_decided, message });
-            results
-        })
+            let message = Some(made["content"][0]["text"].as_str().unwrap().to_owned());
+            RaceResult { surface: "mcp", has_decided: false, message }
+        });
+        results[3].has_decided = self.closed()["decider"]["surface"] == "mcp";
+        results
     }
 
     /// Returns the question as it is.
@@ -144,7 +179,8 @@ impl Race<'_> {
         assert_eq!(decided[0].surface == "mcp", is_client, "{results:#?} {closed}");
         let by = closed["decider"]["name"].as_str().unwrap();
         for other in results.iter().filter(|result| !result.has_decided) {
-            assert!(other.message.contains(by), "{by} {other:#?} {closed}");
+            let message = other.message.as_deref().unwrap_or(by);
+            assert!(message.contains(by), "{by} {other:#?} {closed}");
         }
         closed
     }
@@ -175,8 +211,9 @@ fn consent_races_have_one_decision() {
         let call = client.send_request("tools/call", call);
         let asked = client.notification("elicitation/create");
         let (question, socket) = (only_question(&home), socket_of(&home));
-        let race = Race { home: &home, socket, question, number };
-        let results = race.run(&mut client, &asked, call, ["approve", "refuse"]);
+        let choices = ["approve", "refuse"];
+        let race = Race { home: &home, socket, question, number, choices };
+        let results = race.run_with_call(&mut client, &asked, call, "refuse");
         let closed = race.check(&results);
         approved += usize::from(closed["choice"] == "approve");
         winners.extend(results.iter().filter(|it| it.has_decided).map(|it| it.surface));
@@ -206,8 +243,9 @@ fn proposal_races_have_one_decision() {
         let call = client.send_request("tools/call", call);
         let asked = client.notification("elicitation/create");
         let (question, socket) = (only_question(&home), socket_of(&home));
-        let race = Race { home: &home, socket, question, number };
-        let results = race.run(&mut client, &asked, call, ["approve", "reject"]);
+        let choices = ["approve", "refuse"];
+        let race = Race { home: &home, socket, question, number, choices };
+        let results = race.run_with_call(&mut client, &asked, call, "reject");
         let closed = race.check(&results);
         assert_eq!(text().contains(&body), closed["choice"] == "approve", "{results:#?}");
     }
@@ -272,4 +310,129 @@ fn changed_skills_of_races_are_not_executed() {
         let stale = only_question(&home);
         home.skillhost(["inbox", "refuse", stale["id"].as_str().unwrap()]).success();
     }
+}
+
+/// Lets a task of a client wait for a question; returns the client's handle of the task.
+fn park_task(queue: &HomeQueue, kind: QuestionKind, choices: [&str; 2], number: usize) -> String {
+    let handle = format!("{number:040x}");
+    let principal = "mcp:stdio".to_owned();
+    let submitter = TaskSubmitter {
+        origin: SubmitterOrigin::Mcp,
+        principal: Some(principal.clone()),
+        ..TaskSubmitter::default()
+    };
+    let task = queue.submit(NewTask {
+        submitter,
+        ..NewTask::new(TaskKind::Tool, "echo", format!("{{\"text\":\"{number}\"}}"))
+    });
+    let question = NewQuestion {
+        id: TaskId::generate().to_string(),
+        thread: None,
+        kind,
+        asker: "worker".into(),
+        call: "call".into(),
+        title: "Where to?".into(),
+        subject: json!({ "question": "Where to?", "number": number }).to_string(),
+        options: choices.map(str::to_owned).to_vec(),
+    };
+    queue.runtime.block_on(async {
+        let (filter, lease) = (ClaimFilter::default(), Duration::from_secs(60));
+        let claimed = queue.queue.claim("test", filter, 1, lease).await.unwrap().remove(0);
+        let claim = claimed.task.current_claim().unwrap();
+        let wait = NewWait { questions: vec![question], ..NewWait::default() };
+        queue.queue.wait(claim, wait).await.unwrap();
+        let sha256 = sha256_hex(handle.as_bytes());
+        queue.queue.bind_handle(sha256, task.id.clone(), principal).await.unwrap();
+    });
+    handle
+}
+
+fn sha256_hex(bytes: &[u8]) -> String {
+    use sha2::Digest as _;
+    sha2::Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[test]
+fn task_question_races_have_one_decision() {
+    // The client may answer a choice, and with the setting a consent.
+    let kinds = [
+        (QuestionKind::Consent, ["approve", "refuse"], true),
+        (QuestionKind::Choice, ["north", "south"], true),
+        (QuestionKind::Uncertain, ["again", "stop"], false),
+        (QuestionKind::Build, ["approve", "refuse"], false),
+    ];
+    // No worker takes the tasks that go on.
+    let home = consent_home("tasks: {workers: 0}\nmcp: {consent: elicitation}\n");
+    let queue = HomeQueue::open(&home);
+    let kernel = start_kernel(&home);
+    let mut client = Client::spawn(home.command().arg("mcp"));
+    let kinds = kinds.into_iter().flat_map(|kind| std::iter::repeat_n(kind, races()));
+    for (number, (kind, choices, is_permitted)) in kinds.enumerate() {
+        let handle = park_task(&queue, kind, choices, number);
+        let (question, socket) = (only_question(&home), socket_of(&home));
+        let race = Race { home: &home, socket, question, number, choices };
+        let id = race.text("id").to_owned();
+        let mut results = race.run(&INBOX_SURFACES, |choice| {
+            let content = json!({ "answer": choice, "decision": choice });
+            let mut update = newest_call("", &json!({}));
+            let extensions = json!({ "io.modelcontextprotocol/tasks": {} });
+            update["_meta"]["io.modelcontextprotocol/clientCapabilities"]["extensions"] =
+                extensions;
+            update["taskId"] = json!(handle);
+            update["inputResponses"] = json!({ id: { "action": "accept", "content": content } });
+            // It is acknowledged, whichever decision counts.
+            let _ = client.result("tasks/update", update);
+            RaceResult { surface: "mcp", has_decided: false, message: None }
+        });
+        results[3].has_decided = race.closed()["decider"]["surface"] == "mcp";
+        let closed = race.check(&results);
+        assert!(is_permitted || !results[3].has_decided, "{closed}");
+        // The decision has woken the task once; the next race has a task of its own.
+        let task = queue.only_ready_task();
+        assert!(task.waits.questions.is_empty(), "{task:?}");
+        queue.cancel(&task.id);
+    }
+    kernel.interrupt().success();
+}
+
+#[test]
+fn conversation_races_have_one_decision() {
+    let mock = MockModel::new();
+    let home = agents_home(&mock);
+    let kernel = start_kernel(&home);
+    for number in 0..races() {
+        let file = format!("notes{number}.txt");
+        let write = json!({ "path": file, "content": "kept" }).to_string();
+        mock.push(Step::calls("write_file", &write));
+        mock.push(Step::text("Done.").held());
+        let mut ask = home.command();
+        ask.args(["ask", "--agent", "worker", "Write"]);
+        let mut person = home.on_terminal(&mut ask, (100, 40));
+        person.wait_for("[N]o");
+        let (question, socket) = (only_question(&home), socket_of(&home));
+        let choices = ["approve", "refuse"];
+        let race = Race { home: &home, socket, question, number, choices };
+        let surfaces = [InboxSurface::Process, InboxSurface::Socket];
+        let mut results = race.run(&surfaces, |choice| {
+            person.send(if choice == "approve" { "y\n" } else { "n\n" });
+            RaceResult { surface: "terminal", has_decided: false, message: None }
+        });
+        let is_elsewhere = results.iter().any(|result| result.has_decided);
+        if is_elsewhere {
+            let closed = race.closed();
+            let decider = &closed["decider"];
+            let (name, surface) = (&decider["name"], &decider["surface"]);
+            let by = format!("by {} ({})", name.as_str().unwrap(), surface.as_str().unwrap());
+            person.wait_for(&by);
+        }
+        results[2].has_decided = !is_elsewhere;
+        let _ = mock.wait_for(2 * number + 2);
+        mock.release();
+        let session = person.finish();
+        assert_eq!(session.output.status, 0, "{}", session.output);
+        let closed = race.check(&results);
+        let is_written = home.path(format!("sandbox/{file}")).exists();
+        assert_eq!(is_written, closed["choice"] == "approve", "{results:#?}");
+    }
+    kernel.interrupt().success();
 }
