@@ -62,7 +62,12 @@ impl WaitingItems {
             Err(error) => items.problems.push(format!("skills: {}", error.message())),
         }
         match tasks {
-            Ok(report) => items.inbox = report.questions,
+            Ok(report) => {
+                items.inbox = report.questions;
+                // The kernel may fail to write what this process can read.
+                let problem = kernel.and_then(|kernel| kernel.task_problem.as_ref());
+                items.problems.extend(problem.map(|error| format!("tasks are paused: {error}")));
+            }
             Err(error) => items.problems.push(format!("tasks: {}", error.message())),
         }
         let journal = Journal::in_directory(&home.data_dir("kernel"));

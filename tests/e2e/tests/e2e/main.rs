@@ -100,6 +100,7 @@ mod spellings;
 mod started_tasks;
 mod supervision;
 mod talking;
+mod task_faults;
 mod task_kills;
 mod tasks;
 mod terminal_width;
