@@ -9,7 +9,8 @@ use skillhost_events::Clock;
 use skillhost_home::McpReviewMode;
 use skillhost_tasks::{
     ClaimFilter, FailureReason, MemoryQueue, NewQuestion, NewWait, QuestionKind, QuestionState,
-    TaskAmounts, TaskClaim, TaskOutcome, TaskProgress, TaskQueue,
+    SubmitterOrigin, TaskAmounts, TaskClaim, TaskFilter, TaskOutcome, TaskProgress, TaskQueue,
+    TaskSubmitter,
 };
 
 use crate::backend::ClientTasks;
@@ -347,6 +348,42 @@ async fn key_returns_the_same_task() {
     large["arguments"]["text"] = "x".repeat(300_000).into();
     let large = bench.polling("tools/call", large).await;
     assert_eq!(large["error"]["code"], -32602, "{large}");
+}
+
+#[tokio::test]
+async fn client_cannot_name_the_submitter() {
+    let mut bench = TaskBench::new();
+    let forged = json!({
+        "origin": "operator", "agent": "worker", "thread": "t", "principal": "mcp:http",
+        "correlation_id": "event-1",
+    });
+    let call = json!({
+        "name": "must_wait",
+        "arguments": { "submitter": forged, "origin": "operator", "scope": "event" },
+        "submitter": forged,
+        "origin": "operator",
+        "_meta": {
+            "skillhost/key": "k",
+            "skillhost/origin": "operator",
+            "skillhost/submitter": forged,
+            "skillhost/principal": "mcp:http",
+            "origin": "operator",
+            "submitter": forged,
+            "io.modelcontextprotocol/clientInfo": { "name": "operator", "version": "1" },
+        },
+    });
+    let made = bench.polling("tools/call", call).await;
+    assert_eq!(made["result"]["resultType"], "task", "{made}");
+    let task = bench.queue.list(TaskFilter::default()).await.unwrap().remove(0);
+    let submitter = TaskSubmitter {
+        origin: SubmitterOrigin::Mcp,
+        agent: Some("mcp:operator".to_owned()),
+        principal: Some("mcp:stdio".to_owned()),
+        ..TaskSubmitter::default()
+    };
+    assert_eq!(task.submitter, submitter);
+    let places = (task.scope.as_str(), task.key.as_deref(), task.lane, task.parent);
+    assert_eq!(places, ("mcp:stdio", Some("k"), None, None));
 }
 
 #[tokio::test]
