@@ -17,7 +17,7 @@ use skillhost_payload::{CallEffect, CallError};
 use skillhost_questions::{
     CallSource, QuestionTable, describe_closure, make_consent, to_approval_decision, to_closure,
 };
-use skillhost_tasks::{Decider, Decision, Question, QuestionState};
+use skillhost_tasks::{Decider, Decision, Question, QuestionKind, QuestionState};
 
 use super::pending_questions::{CallHash, PendingQuestion, PendingSubject};
 use super::session::{McpRequestContext, ServerSession};
@@ -90,6 +90,9 @@ impl<'a> ClientConsent<'a> {
     /// older version, by a request of its own.
     async fn ask(&self, request: &ApprovalRequest) -> Result<ApprovalDecision, CallError> {
         let new = make_consent(CallSource::Client, request, 0);
+        if new.kind != QuestionKind::Consent {
+            return Ok(refuse("only the operator may approve it"));
+        }
         let question = self.questions.ask(new).await?;
         let Some(form) = to_form(&question) else {
             self.questions.withdraw(&question.id, "no form can show it").await;

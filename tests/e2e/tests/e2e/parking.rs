@@ -4,7 +4,7 @@ use mock_model::{MockModel, Step, Wire};
 use serde_json::Value;
 use test_support::TestHome;
 
-use crate::agents_scene::{agents_home, ask_in_thread, format_messages, last_thread};
+use crate::agents_scene::{agents_home, ask_agent, ask_in_thread, format_messages, last_thread};
 use crate::fixtures::start_kernel;
 use crate::home_queue::kill;
 
@@ -21,8 +21,12 @@ fn impatient_home(mock: &MockModel) -> TestHome {
 
 /// Has the worker make a call, which is asked about until the run is parked; returns the question.
 fn park_call(home: &TestHome, tool: &str) -> Value {
+    park_call_of(home, &["--agent", "worker"], tool)
+}
+
+fn park_call_of(home: &TestHome, place: &[&str], tool: &str) -> Value {
     let mut ask = home.command();
-    let mut person = home.on_terminal(ask.args(["ask", "--agent", "worker", "Do it"]), (100, 40));
+    let mut person = home.on_terminal(ask.arg("ask").args(place).arg("Do it"), (100, 40));
     person.wait_for(&format!("worker asks to call {tool}"));
     person.wait_for("the run waits for a decision");
     let session = person.finish();
@@ -86,6 +90,35 @@ fn parked_call_continues_in_next_kernel() {
         assert!(messages.contains("assistant: Written.\nuser: Hi"), "{messages}");
         kernel.interrupt().success();
     }
+}
+
+#[test]
+fn compaction_keeps_parked_question() {
+    let mock = MockModel::with([
+        Step::text("Hello."),
+        Step::calls("write_file", WRITE),
+        Step::text("They greeted."),
+        Step::text("Written."),
+    ]);
+    let home = impatient_home(&mock);
+    let kernel = start_kernel(&home);
+    ask_agent(&home, "worker", "Hi").success();
+    kernel.line_with("kernel agent.replied");
+    let thread = last_thread(&home);
+    let question = park_call_of(&home, &["--thread", &thread], "write_file");
+    let lines = home.outside().join("lines");
+    std::fs::write(&lines, "/compact\n").unwrap();
+    let lines = std::fs::File::open(&lines).unwrap();
+    let mut chat = home.command();
+    let chat = home.start(chat.args(["chat", "--thread", &thread]).stdin(lines)).finish();
+    assert!(chat.success().stderr.contains("older messages were summarized"));
+    assert_eq!(inbox_question(&home)["id"], question["id"]);
+    approve(&home, &question).success();
+    kernel.line_with("kernel agent.replied");
+    assert_eq!(std::fs::read_to_string(home.path("sandbox/notes.txt")).unwrap(), "kept");
+    let messages = format_messages(&mock.requests()[3]);
+    assert!(messages.contains("They greeted.") && messages.contains("tool: "), "{messages}");
+    kernel.interrupt().success();
 }
 
 #[test]
