@@ -148,7 +148,7 @@ pub enum EventHandler {
         /// A Jinja template of the line; `None` means the topic and a summary of the payload.
         text: Option<String>,
     },
-    /// Starts a run of an agent.
+    /// Submits a task to an agent.
     InvokeAgent {
         /// The agent; `None` in an agent's own manifest means that agent.
         agent: Option<ExtensionId>,
@@ -189,7 +189,7 @@ pub enum ScheduleAction {
         /// The arguments, always a JSON object.
         arguments: serde_json::Value,
     },
-    /// Starts a run of the agent with this task.
+    /// Submits this task to the agent.
     Prompt(String),
 }
 

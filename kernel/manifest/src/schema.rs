@@ -434,7 +434,7 @@ struct SubscriptionEntrySchema {
     topic: String,
     /// A description of the reaction.
     description: Option<String>,
-    /// The handler: a line for the operator (`notify_user`), a run of an agent (`invoke_agent`), or
+    /// The handler: a line for the operator (`notify_user`), a task for an agent (`invoke_agent`), or
     /// the library's `EventProvider` (`custom`). Without it the entry is documentation.
     handler: Option<HandlerSchema>,
     /// The line for the operator, as a Jinja template of `event` and `payload`. The default is the
@@ -445,7 +445,8 @@ struct SubscriptionEntrySchema {
     agent: Option<String>,
     /// The agent's task, as a Jinja template of `event` and `payload`.
     prompt: Option<String>,
-    /// The timeout of one delivery in milliseconds; 600000 for an agent, otherwise 60000.
+    /// The timeout of one delivery in milliseconds, 60000 by default; of an agent's task, the time
+    /// in model requests and tool calls, 600000 by default.
     #[schemars(range(min = 1))]
     timeout_ms: Option<u32>,
 }
@@ -479,7 +480,8 @@ struct ScheduleSchema {
     arguments: Option<Map<String, Value>>,
     /// The task of the agent; requires an agent.
     prompt: Option<String>,
-    /// The timeout of one run in milliseconds; 600000 for an agent, otherwise 60000.
+    /// The timeout of one run in milliseconds, 60000 by default; of an agent's task, the time in
+    /// model requests and tool calls, 600000 by default.
     #[schemars(range(min = 1))]
     timeout_ms: Option<u32>,
 }
