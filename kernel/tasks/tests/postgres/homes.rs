@@ -37,6 +37,8 @@ async fn topics(queue: &TaskQueue) -> Vec<String> {
 async fn events_belong_to_the_submitter() {
     let Some(server) = PrivateServer::start().await else { return };
     let (one, two) = (connect(&server, "one").await, connect(&server, "two").await);
+    assert_eq!(one.store().home_identity().await.unwrap(), "one");
+    assert_eq!(two.store().home_identity().await.unwrap(), "two");
     let task = one.submit(NewTask::new(TaskKind::Tool, "echo", "{}")).await.unwrap().task;
     let own = one.ask(question(Some("thread"), "1")).await.unwrap();
     // The other machine works on it, asks and ends it.

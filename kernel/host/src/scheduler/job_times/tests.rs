@@ -397,3 +397,28 @@ async fn resumed_run_is_skipped_when_due() {
     scheduler.shutdown(Duration::from_secs(1)).await;
     assert_eq!(env.executed.lock().unwrap().len(), 1);
 }
+
+#[tokio::test(start_paused = true)]
+async fn clock_jump_repeats_no_task() {
+    const YEAR_MS: i64 = 365 * 24 * 3_600_000;
+    for jump in [YEAR_MS, -YEAR_MS] {
+        let (env, scheduler, mut events) =
+            fake_env("2026-01-01T12:59:30Z", &["b/x 0 * * * *"], JobBehavior::Never);
+        scheduler.start(Arc::clone(&env));
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        *env.set_ms.lock().unwrap() = jump;
+        tokio::time::sleep(Duration::from_secs(120)).await;
+        // The run goes on: the next kernel resumes it under its own name.
+        assert_eq!(env.stored_run("b/x"), ("2026-01-01T13:00:00Z".to_owned(), false, None));
+        scheduler.shutdown(Duration::from_secs(1)).await;
+        *env.behavior.lock().unwrap() = JobBehavior::Done;
+        let scheduler = Arc::<Scheduler>::default();
+        scheduler.start(Arc::clone(&env));
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        scheduler.shutdown(Duration::from_secs(1)).await;
+        let name = "schedule:b/x@2026-01-01T13:00:00Z".to_owned();
+        assert_eq!(*env.executed.lock().unwrap(), [(name.clone(), false), (name, true)]);
+        let ends = events.drain().into_iter().filter(|(topic, _)| topic == topic::RAN).count();
+        assert_eq!((ends, env.stored_run("b/x").1), (1, true));
+    }
+}
