@@ -36,7 +36,7 @@ async fn failed_handler_is_dead_lettered() {
     assert_eq!(
         payload,
         json!({"delivery": 1, "subscriber": "a:work:custom", "event": 1, "topic": "work",
-               "attempts": 4, "error": "event failed"})
+               "attempts": 4, "error": "event failed; try less"})
     );
     assert_eq!(dead.correlation_id.as_deref(), Some("event-1"));
     assert_eq!(fixture.handled(), [r#"a event work {"n":1}"#; 4]);
@@ -148,7 +148,11 @@ async fn slow_or_panicking_handler_fails() {
     errors.sort();
     assert_eq!(
         errors,
-        ["event handler timed out after 20 ms", "the extension panicked: event panicked"]
+        [
+            "event handler timed out after 20 ms; raise timeout_ms of the subscription in the \
+             manifest",
+            "the extension panicked: event panicked"
+        ]
     );
     fixture.kernel.shutdown().await;
 }
