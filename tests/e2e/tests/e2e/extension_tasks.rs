@@ -117,6 +117,48 @@ fn orderly_stop_continues_behind_the_step() {
     kernel.interrupt().success();
 }
 
+/// Returns the id of the task that retries one which was cancelled during its second page.
+fn retry_cancelled(home: &TestHome, options: &[&str]) -> (String, String) {
+    let id = submit(home, r#"{"pages": 2, "hang": 2}"#);
+    let start = Instant::now();
+    while imports(home, 2).is_empty() {
+        assert!(start.elapsed() < LIMIT, "page 2 is not imported");
+        std::thread::yield_now();
+    }
+    home.skillhost(["task", "cancel", &id]).success();
+    wait_for(home, &id, |task| task["state"] == "cancelled");
+    let args = ["task", "retry", &id, "--json"].into_iter().chain(options.iter().copied());
+    let retried = home.skillhost(args).success().json();
+    let retry = retried["task"]["id"].as_str().unwrap().to_owned();
+    let task = wait_for(home, &retry, |task| task["state"] == "completed");
+    assert_eq!(task["outcome"]["text"], "2 pages, unasked");
+    (id, retry)
+}
+
+#[test]
+fn retry_keeps_steps_and_keys() {
+    let home = add_importer(home()).trusted();
+    let kernel = start_kernel(&home);
+    let (id, retry) = retry_cancelled(&home, &[]);
+    assert_ne!(id, retry);
+    assert_eq!(imports(&home, 1), [format!("{id}/page 1")]);
+    // The other system recognizes the step that was cut off.
+    assert_eq!(imports(&home, 2), [format!("{id}/page 2"), format!("{id}/page 2")]);
+    kernel.interrupt().success();
+}
+
+#[test]
+fn fresh_retry_has_new_keys() {
+    let home = add_importer(home()).trusted();
+    let kernel = start_kernel(&home);
+    let (id, retry) = retry_cancelled(&home, &["--fresh"]);
+    for page in [1, 2] {
+        let expected = [format!("{id}/page {page}"), format!("{retry}/page {page}")];
+        assert_eq!(imports(&home, page), expected);
+    }
+    kernel.interrupt().success();
+}
+
 #[test]
 fn faulty_submission_stores_no_task() {
     let home = add_importer(home()).trusted();
