@@ -201,6 +201,16 @@ impl Journal {
         self.with_existing_store(move |store| store.release(delivery, now)).await
     }
 
+    /// Releases the claimed deliveries of a subscriber until [`Journal::recover`]; their attempts do
+    /// not count. Returns their number.
+    ///
+    /// # Errors
+    /// An error of the file or its disk.
+    pub async fn release_claimed(&self, subscriber: &str) -> JournalResult<usize> {
+        let (subscriber, now) = (subscriber.to_owned(), self.now_ms());
+        self.with_existing_store(move |store| store.release_claimed(&subscriber, now)).await
+    }
+
     /// Reschedules the deliveries that a terminated process had claimed or released.
     ///
     /// Claimed deliveries with `attempts` attempts become dead letters and are returned. Afterwards

@@ -17,6 +17,12 @@ pub(crate) trait BuiltinHandler: Send + Sync {
     /// other, those with different keys concurrently; events without one share a key.
     fn ordering_key(&self, event: &StoredEvent) -> Option<String>;
 
+    /// Returns whether attempts that end with the process count. Those of a handler that starts no
+    /// foreign code and only waits for others do not: it cannot be the cause.
+    fn counts_crashes(&self) -> bool {
+        true
+    }
+
     /// Handles an event, which may be delivered more than once.
     async fn handle(&self, delivery: &Delivery) -> HandlerOutcome;
 }

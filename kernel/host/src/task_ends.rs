@@ -33,6 +33,12 @@ impl BuiltinHandler for TaskEndHandler {
         EndNotices::thread_of_event(event.payload.get())
     }
 
+    /// Returns `false`: a notice waits for the runs of its thread, which may outlive several
+    /// processes, and its key makes a repetition harmless.
+    fn counts_crashes(&self) -> bool {
+        false
+    }
+
     async fn handle(&self, delivery: &Delivery) -> HandlerOutcome {
         let Some(notices) = self.notices.get() else {
             let error = CallError::new(ErrorKind::Unavailable, "the kernel is starting");

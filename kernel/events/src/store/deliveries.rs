@@ -96,6 +96,13 @@ impl JournalStore {
         self.write_relaxed(|tx| Ok(tx.execute(update, params![id, to_sql(now)])? > 0))
     }
 
+    /// Releases the deliveries of a subscriber that are claimed; their attempts do not count.
+    pub(crate) fn release_claimed(&mut self, subscriber: &str, now: u64) -> JournalResult<usize> {
+        let update = "UPDATE deliveries SET state = 'released', attempts = attempts - 1, \
+                      changed_ms = ?2 WHERE subscriber = ?1 AND state = 'claimed'";
+        self.write_relaxed(|tx| Ok(tx.execute(update, params![subscriber, to_sql(now)])?))
+    }
+
     /// Reschedules the deliveries that a terminated process had claimed or released.
     ///
     /// Claimed deliveries with `attempts` attempts become dead letters and are returned. All others

@@ -144,6 +144,26 @@ async fn crashing_handler_becomes_dead_letter() {
 }
 
 #[tokio::test]
+async fn released_claims_never_become_dead_letters() {
+    let mut fixture = JournalFixture::new();
+    let list = [subscriber("s", "a"), subscriber("other", "a")];
+    fixture.journal.set_subscribers(list.to_vec()).await.unwrap();
+    fixture.append("a", 1).await;
+    for attempt in 1..=5 {
+        let claimed = fixture.claimed().await;
+        assert!(claimed.contains(&of("s", 1, 1)), "{claimed:?}");
+        assert_eq!(claimed.contains(&of("other", 1, attempt)), attempt <= 4, "{claimed:?}");
+        fixture.journal = fixture.second_process();
+        assert_eq!(fixture.journal.release_claimed("s").await.unwrap(), 1);
+        // A process that ends here releases them again, which changes nothing.
+        assert_eq!(fixture.journal.release_claimed("s").await.unwrap(), 0);
+        let lost = fixture.journal.recover(4, MAX_DELAY).await.unwrap();
+        assert_eq!(lost.len(), usize::from(attempt == 4));
+        fixture.journal.set_subscribers(list.to_vec()).await.unwrap();
+    }
+}
+
+#[tokio::test]
 async fn subscriber_catches_up_within_day() {
     let fixture = JournalFixture::new();
     let (s, other) = (subscriber("s", "a"), subscriber("other", "b"));

@@ -73,6 +73,10 @@ impl Delivering {
             let retries = self.delivery.event_retries();
             let attempts = u32::try_from(retries.len() + 1).unwrap_or(u32::MAX);
             let max_pause = retries.into_iter().max().unwrap_or_default();
+            for subscriber in self.handlers.load().crash_tolerant() {
+                // Without it the attempts count; a damaged journal is replaced by the recovery.
+                let _ = self.journal.release_claimed(subscriber).await;
+            }
             dead_letters = self.journal.recover(attempts, max_pause).await?;
             // Only once: from here on, claimed deliveries belong to this process.
             self.recovered = true;

@@ -67,6 +67,15 @@ impl HandlerTable {
         all.collect()
     }
 
+    /// Returns the subscribers whose attempts do not count if the process ends during them.
+    pub(super) fn crash_tolerant(&self) -> impl Iterator<Item = &str> {
+        let is_tolerant = |target: &HandlerTarget| match target {
+            HandlerTarget::Builtin(handler) => !handler.counts_crashes(),
+            HandlerTarget::Manifest(_) => false,
+        };
+        self.0.iter().filter(move |(_, target)| is_tolerant(target)).map(|(id, _)| id.as_str())
+    }
+
     /// Makes one attempt; a panic counts as a failed one.
     pub(super) async fn handle(
         &self,

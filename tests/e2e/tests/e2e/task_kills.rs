@@ -61,6 +61,8 @@ struct KilledHome {
     thread: String,
     queue: HomeQueue,
     submitted: Vec<Task>,
+    /// The dead letters that were retried.
+    retried_turns: usize,
 }
 
 fn check_kills(plan: &KillPlan) {
@@ -70,7 +72,7 @@ fn check_kills(plan: &KillPlan) {
     ask_agent(&home, "worker", "Begin").success();
     let thread = last_thread(&home);
     let queue = HomeQueue::open(&home);
-    let mut killed = KilledHome { home, thread, queue, submitted: Vec::new() };
+    let mut killed = KilledHome { home, thread, queue, submitted: Vec::new(), retried_turns: 0 };
     let deciding = AtomicBool::new(true);
     std::thread::scope(|scope| {
         let decider = HomeQueue::open(&killed.home);
@@ -121,7 +123,7 @@ impl KilledHome {
     }
 
     /// Lets a kernel end all tasks in peace, and everything that follows from their ends.
-    fn finish_tasks(&self) {
+    fn finish_tasks(&mut self) {
         let kernel = start_kernel(&self.home);
         let start = Instant::now();
         let is_open = |task: &Task| !task.state.is_terminal();
@@ -137,10 +139,24 @@ impl KilledHome {
                 let dead = self.home.skillhost(["event", "dead-letters"]).success();
                 panic!("no ends of {missing:?}\n{outbox:?}\n{open:#?}\n{dead}");
             }
+            // A message whose attempts all ended with the process is a dead letter, which an operator
+            // retries: so a message that kills the kernel does not do it for ever.
+            self.retry_turns();
             let store = self.queue.queue.store();
             self.queue.runtime.block_on(store.wait_for_change(Duration::from_millis(200)));
         }
         kernel.interrupt().success();
+    }
+
+    /// Retries the turns of `wake` that became dead letters. A notice must never be one.
+    fn retry_turns(&mut self) {
+        let dead = self.home.skillhost(["event", "dead-letters", "--json"]).success();
+        for line in dead.stdout.lines() {
+            let letter: Value = serde_json::from_str(line).unwrap();
+            assert_eq!(letter["subscriber"], "kernel:user.message", "{letter}");
+            self.home.skillhost(["event", "retry", &letter["id"].to_string()]).success();
+            self.retried_turns += 1;
+        }
     }
 
     fn all_tasks(&self) -> Vec<Task> {
@@ -264,6 +280,7 @@ impl KilledHome {
             "attempts": attempts,
             "attempts_cut_off": lost,
             "questions": {"all": questions.len(), "uncertain": uncertain},
+            "dead_letters_retried": self.retried_turns,
             "calls_of_record": calls,
             "once_doubled": 0,
             "largest_overspend_requests": overspend,
