@@ -44,6 +44,7 @@ mod handler_skills;
 mod home_queue;
 mod hostile_instructions;
 mod id_prefixes;
+mod idle_tasks;
 mod improvement;
 mod inbox_builds;
 mod inbox_proposals;
