@@ -5,6 +5,7 @@ mod handlers;
 mod mcp;
 mod sandbox;
 mod table;
+mod tasks;
 
 use std::ffi::OsStr;
 use std::fs;
@@ -27,10 +28,16 @@ pub(crate) struct BenchArgs {
     /// Runs of each full-process measurement
     #[arg(long, default_value_t = 9)]
     runs: usize,
+    /// Measure only the task store
+    #[arg(long)]
+    tasks: bool,
 }
 
 /// Prints the table. A missed number is marked but does not fail the command: machines are noisy.
 pub(crate) fn cmd_bench(args: &BenchArgs) -> Result<()> {
+    if args.tasks {
+        return bench_tasks();
+    }
     build_product(BuildProfile::Dist)?;
     let bench = ["build", "--locked", "-p", "bench", "--bins", "--examples"];
     // The measurements of vectors use the table that the default build omits. A build of its own:
@@ -72,6 +79,7 @@ pub(crate) fn cmd_bench(args: &BenchArgs) -> Result<()> {
     files::measure_file_search(&work, args.runs, &mut rows)?;
     sandbox::measure_isolated_starts(&mut rows)?;
     handlers::measure_programs(&mut rows)?;
+    tasks::measure_tasks(&mut rows)?;
     if let [_, thousand, ten_thousand] = ratios[..] {
         let growth = ten_thousand / thousand;
         rows.push(row(
@@ -81,6 +89,17 @@ pub(crate) fn cmd_bench(args: &BenchArgs) -> Result<()> {
             growth <= 1.3,
         ));
     }
+    print(&rows);
+    Ok(())
+}
+
+/// Prints the rows of the task store alone.
+fn bench_tasks() -> Result<()> {
+    let build = ["build", "--locked", "-p", "bench", "--bins"];
+    let arguments = build.iter().chain(BuildProfile::Dist.arguments());
+    run_command(&mut cargo_command(arguments))?;
+    let mut rows = Vec::new();
+    tasks::measure_tasks(&mut rows)?;
     print(&rows);
     Ok(())
 }

@@ -2,7 +2,7 @@
 //!
 //! Takes a directory of skills (one level deep) and writes one JSON object of [`Numbers`]; or, with
 //! `--search`, one of [`search::Search`], in a separate process; or, with `--files`, one of
-//! [`files::FileSearch`]. Times are medians over many
+//! [`files::FileSearch`]; or, with `--tasks`, one of [`tasks::TaskFigures`]. Times are medians over many
 //! rounds; compared pairs are measured in turns, so that a slower machine affects both.
 
 mod boundary;
@@ -11,6 +11,7 @@ mod files;
 mod mutants;
 mod registry;
 mod search;
+mod tasks;
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -31,7 +32,7 @@ struct Numbers {
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let usage = "usage: bench FOLDER | --search | --files FOLDER PATTERN";
+    let usage = "usage: bench FOLDER | --search | --files FOLDER PATTERN | --tasks NUMBER";
     let mut arguments = std::env::args_os().skip(1);
     let argument = arguments.next().ok_or(usage)?;
     if argument == "--search" {
@@ -40,6 +41,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     if argument == "--files" {
         let (folder, pattern) = (arguments.next().ok_or(usage)?, arguments.next().ok_or(usage)?);
         return write(&files::search(folder.as_ref(), &pattern.to_string_lossy())?);
+    }
+    if argument == "--tasks" {
+        let number = arguments.next().ok_or(usage)?;
+        return write(&tasks::measure(number.to_string_lossy().parse()?)?);
     }
     let folder = PathBuf::from(argument);
     let folder = std::fs::canonicalize(folder)?;

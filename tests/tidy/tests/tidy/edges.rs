@@ -489,6 +489,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "skillhost-control",
             "skillhost-home",
             "skillhost-payload",
+            "skillhost-tasks",
             "word-vectors",
         ],
     ),
