@@ -51,8 +51,8 @@ pub use settings::{
     BuildSettings, ConfigOverrides, EventsSettings, LoadedSettings, McpCatalog, McpCatalogGlobs,
     McpCatalogKeyword, McpReviewMode, McpSettings, ModelDefinition, ModelNameError, ModelsSettings,
     ProcessSettings, ProviderProtocol, ProviderSettings, SettingProvenance, Settings,
-    SettingsError, SupervisorSettings, TaskStoreSettings, TokenPrice, WorkspaceSettings,
-    add_default_rows, load_overrides, overrides_path, store_overrides,
+    SettingsError, SupervisorSettings, TokenPrice, WorkspaceSettings, add_default_rows,
+    load_overrides, overrides_path, store_overrides,
 };
 pub use similar_names::suggest_similar;
 pub use timestamp::now_ms;

@@ -40,7 +40,7 @@ pub use models::{
 pub use processes::ProcessSettings;
 pub use provenance::{SettingProvenance, add_default_rows};
 pub use supervisor::SupervisorSettings;
-pub use tasks::TaskStoreSettings;
+use tasks::TaskStoreSettings;
 pub use workspaces::WorkspaceSettings;
 
 /// Prefix of the variables that override settings: `SKILLHOST_EXTENSIONS__SKILL_REGISTRY__…`.

@@ -88,7 +88,7 @@ impl Kernel {
             options.builder,
             Arc::clone(&gate),
         );
-        let queue = open_home_queue(host.home(), &host.settings().tasks);
+        let queue = open_home_queue(host.home(), &host.settings());
         let questions = Arc::new(QuestionTable::new(queue.clone()));
         let live_limit = host.settings().tasks.live_limit().unwrap_or(host.limits().approval);
         let conversations = Arc::new(MessageChannels::new(Arc::clone(&questions), live_limit));

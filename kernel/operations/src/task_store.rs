@@ -26,7 +26,7 @@ pub(crate) const MAX_QUESTIONS: usize = 1000;
 /// # Errors
 /// The settings, which name the store, are not valid.
 pub(crate) fn open_queue(session: &CliContext, home: &Home) -> Result<TaskQueue, CliError> {
-    Ok(open_home_queue(home, &session.settings(home)?.settings.tasks))
+    Ok(open_home_queue(home, &session.settings(home)?.settings))
 }
 
 /// Converts the error of a queue.

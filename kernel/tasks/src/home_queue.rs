@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use skillhost_home::{Home, TaskStoreSettings};
+use skillhost_home::{Home, Settings};
 
 #[cfg(feature = "postgres")]
 mod connecting;
@@ -19,22 +19,24 @@ use crate::sqlite::SqliteQueue;
 ///
 /// A database that cannot be used fails each operation; the file of the home never replaces it.
 #[must_use]
-pub fn open_home_queue(home: &Home, settings: &TaskStoreSettings) -> TaskQueue {
-    match settings.shared_database() {
+pub fn open_home_queue(home: &Home, settings: &Settings) -> TaskQueue {
+    match settings.tasks.shared_database() {
         None => TaskQueue::new(Arc::new(SqliteQueue::in_directory(&home.data_dir("kernel")))),
         Some((secret, schema)) => TaskQueue::new(Arc::new(SharedQueue::new(home, secret, schema))),
     }
 }
 
+#[cfg(not(feature = "postgres"))]
+use UnsupportedStore as DatabaseLink;
 #[cfg(feature = "postgres")]
 use connecting::DatabaseLink;
 
 /// The connection of a program without the store: an error.
 #[cfg(not(feature = "postgres"))]
-struct DatabaseLink;
+struct UnsupportedStore;
 
 #[cfg(not(feature = "postgres"))]
-impl DatabaseLink {
+impl UnsupportedStore {
     fn new(_home: &Home, _secret: &str, _schema: &str) -> Self {
         Self
     }
@@ -99,6 +101,8 @@ impl Queue for SharedQueue {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use skillhost_home::HomeSource;
 
     use super::*;
@@ -109,8 +113,8 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         std::fs::create_dir(directory.path().join("sandbox")).unwrap();
         let home = Home::open(directory.path(), HomeSource::Argument).unwrap();
-        let secret = Some("SKILLHOST_TEST_DATABASE".to_owned());
-        let settings = TaskStoreSettings { url_secret: secret, ..TaskStoreSettings::default() };
+        let text = "tasks: {store: postgres, url_secret: SKILLHOST_TEST_DATABASE}";
+        let settings = Settings::parse(Path::new("skillhost.yaml"), text).unwrap();
         let queue = open_home_queue(&home, &settings);
         assert!(queue.store().is_shared());
         let error = queue.counts().await.unwrap_err();

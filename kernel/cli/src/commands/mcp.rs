@@ -116,7 +116,7 @@ fn serve_home(
 
 /// Returns the tasks of clients in the queue of a home, which the running kernel executes.
 fn client_tasks(home: &Home, settings: &Settings) -> ClientTasks {
-    let queue = open_home_queue(home, &settings.tasks);
+    let queue = open_home_queue(home, settings);
     let home = home.clone();
     // Kernels of other machines are not seen from here.
     let is_shared = queue.store().is_shared();

@@ -39,6 +39,7 @@ mod ext;
 mod extension_tasks;
 mod faults;
 mod fixtures;
+mod fleet;
 mod graph;
 mod handler_skills;
 mod home_queue;
