@@ -31,8 +31,9 @@ pub use home_queue::open_home_queue;
 pub use ids::{QuestionId, TaskId};
 pub use memory::MemoryQueue;
 pub use operation::{
-    ClaimFilter, ClaimedTask, HeartbeatStatus, LostWorkers, NewTask, NewWait, Operation,
-    OperationOutcome, OperationResult, ReleaseReason, SubmitOutcome, SweepReport, WaitOutcome,
+    ClaimFilter, ClaimedTask, HandleBinding, HeartbeatStatus, LostWorkers, NewTask, NewWait,
+    Operation, OperationOutcome, OperationResult, ReleaseReason, SubmitOutcome, SweepReport,
+    WaitOutcome,
 };
 #[cfg(feature = "postgres")]
 pub use postgres::{PostgresAddress, PostgresQueue};

@@ -48,6 +48,17 @@ pub struct NewTask {
     pub submitter: TaskSubmitter,
     /// What the thread of the submitter gets at the end.
     pub on_end: EndNotice,
+    /// The handle of an MCP client, which is stored together with the task.
+    pub handle: Option<HandleBinding>,
+}
+
+/// A handle under which one principal finds a task.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HandleBinding {
+    /// sha256 of the handle, hexadecimal.
+    pub sha256: String,
+    /// The principal.
+    pub principal: String,
 }
 
 impl NewTask {
@@ -72,6 +83,7 @@ impl NewTask {
             key: None,
             submitter: TaskSubmitter::default(),
             on_end: EndNotice::default(),
+            handle: None,
         }
     }
 }
@@ -222,7 +234,7 @@ pub enum Operation {
         /// The sequence numbers.
         seqs: Vec<i64>,
     },
-    /// Stores the handle of an MCP client for a task.
+    /// Stores another handle of a task.
     BindHandle {
         /// sha256 of the handle, hexadecimal.
         sha256: String,

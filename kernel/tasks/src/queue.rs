@@ -431,7 +431,7 @@ impl TaskQueue {
         self.queue.execute(Operation::AcknowledgeOutbox { seqs }).await.map(drop)
     }
 
-    /// Stores the handle of an MCP client.
+    /// Stores another handle of a task; [`NewTask::handle`] is the first.
     ///
     /// # Errors
     /// [`QueueErrorKind::NotFound`](crate::QueueErrorKind::NotFound).

@@ -8,8 +8,8 @@ use sha2::{Digest as _, Sha256};
 use skillhost_home::McpReviewMode;
 use skillhost_questions::QuestionTable;
 use skillhost_tasks::{
-    Decider, Decision, EndNotice, NewTask, Question, QuestionState, QueueError, SubmitterOrigin,
-    Task, TaskId, TaskQuery, TaskQueue, TaskSubmitter,
+    Decider, Decision, EndNotice, HandleBinding, NewTask, Question, QuestionState, QueueError,
+    SubmitterOrigin, Task, TaskId, TaskQuery, TaskQueue, TaskSubmitter,
 };
 
 /// The maximum number of questions of a task that a client sees at once; a task asks fewer.
@@ -116,7 +116,7 @@ impl ClientTasks {
         self.consents == McpReviewMode::Elicitation
     }
 
-    /// Submits a task of a client and binds a new handle; both are durable when this returns.
+    /// Submits a task of a client with a new handle, in one transaction.
     ///
     /// # Errors
     /// As for [`TaskQueue::submit`].
@@ -127,7 +127,11 @@ impl ClientTasks {
         key: Option<String>,
         task: NewTask,
     ) -> Result<(TaskHandle, Task), QueueError> {
+        let handle = TaskHandle::generate();
+        let binding =
+            HandleBinding { sha256: handle.to_sha256(), principal: owner.as_str().to_owned() };
         let task = NewTask {
+            handle: Some(binding),
             // Another principal's task of the same key is another task.
             scope: owner.as_str().to_owned(),
             key,
@@ -140,11 +144,7 @@ impl ClientTasks {
             },
             ..task
         };
-        let task = self.queue.submit(task).await?.task;
-        let handle = TaskHandle::generate();
-        let (sha256, owner) = (handle.to_sha256(), owner.as_str().to_owned());
-        self.queue.bind_handle(sha256, task.id.clone(), owner).await?;
-        Ok((handle, task))
+        Ok((handle, self.queue.submit(task).await?.task))
     }
 
     /// Waits until a task ends or waits for a person, at most for a time; returns its last state.

@@ -6,7 +6,7 @@ use crate::amounts::TaskAmounts;
 use crate::error::{QueueError, QueueErrorKind};
 use crate::ids::TaskId;
 use crate::operation::{
-    MAX_INPUT_BYTES, NewTask, OperationOutcome, OperationResult, SubmitOutcome,
+    HandleBinding, MAX_INPUT_BYTES, NewTask, OperationOutcome, OperationResult, SubmitOutcome,
 };
 use crate::store::{StoreResult, StoreTransaction};
 use crate::task::{FailureReason, Task, TaskOutcome, TaskState, TaskSubmitter, TaskWaits};
@@ -24,7 +24,7 @@ const MAX_NAME_BYTES: usize = 512;
 /// The length limit of a title, in characters; a longer one is cut.
 const MAX_TITLE_CHARS: usize = 200;
 
-/// Submits a task, or returns the one that has its key.
+/// Submits a task, or returns the one that has its key; the handle finds either.
 pub(super) fn submit(
     rows: &mut dyn StoreTransaction,
     new: NewTask,
@@ -44,6 +44,7 @@ pub(super) fn submit(
             return Err(QueueError::new(QueueErrorKind::Conflict, message, hint));
         }
         let task = newest_of_chain(rows, known)?;
+        bind(rows, &task.id, new.handle.as_ref())?;
         return Ok(submitted(task, false));
     }
     check_new_id(rows, &new.id)?;
@@ -92,7 +93,20 @@ pub(super) fn submit(
     if let Some(parent) = parent {
         rows.update_task(&parent)?;
     }
-    insert(rows, &mut task, &new.input, failed, now_ms)
+    let outcome = insert(rows, &mut task, &new.input, failed, now_ms)?;
+    bind(rows, &task.id, new.handle.as_ref())?;
+    Ok(outcome)
+}
+
+fn bind(
+    rows: &mut dyn StoreTransaction,
+    task: &TaskId,
+    handle: Option<&HandleBinding>,
+) -> StoreResult<()> {
+    match handle {
+        Some(handle) => rows.insert_handle(&handle.sha256, task, &handle.principal),
+        None => Ok(()),
+    }
 }
 
 /// Submits a terminal task again.

@@ -104,6 +104,7 @@ macro_rules! list_cases {
                 known_id_conflicts,
                 large_input_is_refused,
                 outbox_numbers_are_unique,
+                handle_comes_with_its_task,
                 handle_requires_its_principal,
                 lists_filter_and_page,
             }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use skillhost_events::Clock;
 use skillhost_tasks::{
-    ClaimFilter, LostWorkers, NewQuestion, NewTask, NewWait, Operation, Queue, ReleaseReason,
-    SqliteQueue, TaskAmounts, TaskClaim, TaskId, TaskQueue, TaskSubmitter,
+    ClaimFilter, HandleBinding, LostWorkers, NewQuestion, NewTask, NewWait, Operation, Queue,
+    ReleaseReason, SqliteQueue, TaskAmounts, TaskClaim, TaskId, TaskQueue, TaskSubmitter,
 };
 
 use crate::fixture::{START_MS, completed, decision, new_task, question, spent_tokens, tokens};
@@ -69,7 +69,8 @@ pub(crate) fn operation(kind: usize) -> Operation {
     match kind {
         0 => {
             let (parent, key) = (Some(id(RUNNING)), Some("key".to_owned()));
-            Operation::Submit(Box::new(NewTask { parent, key, ..task(50) }))
+            let handle = HandleBinding { sha256: "b".to_owned(), principal: "me".to_owned() };
+            Operation::Submit(Box::new(NewTask { parent, key, handle: Some(handle), ..task(50) }))
         }
         1 => Operation::Claim {
             worker: "other".to_owned(),

@@ -1,7 +1,8 @@
 //! Submissions, their keys, and reads.
 
 use skillhost_tasks::{
-    NewTask, QueueErrorKind, TaskAmounts, TaskFilter, TaskId, TaskState, TaskSubmitter,
+    HandleBinding, NewTask, QueueErrorKind, TaskAmounts, TaskFilter, TaskId, TaskState,
+    TaskSubmitter,
 };
 
 use crate::fixture::{StoreFixture, child_of, new_task, refusal};
@@ -124,6 +125,25 @@ pub(crate) async fn handle_requires_its_principal(store: &StoreFixture) {
     assert_eq!(find("h", "other").await.unwrap(), None);
     assert_eq!(find("other", "me").await.unwrap(), None);
     assert_eq!(refusal(bind(TaskId::generate(), "me").await), QueueErrorKind::NotFound);
+}
+
+pub(crate) async fn handle_comes_with_its_task(store: &StoreFixture) {
+    let submit = |sha256: &str, input: &str| {
+        let handle = HandleBinding { sha256: sha256.to_owned(), principal: "me".to_owned() };
+        let (key, input) = (Some("k".to_owned()), input.to_owned());
+        store.queue.submit(NewTask { handle: Some(handle), key, input, ..new_task() })
+    };
+    let find = |sha256: &str| store.queue.find_by_handle(sha256.to_owned(), "me".to_owned());
+    let task = submit("first", "same").await.unwrap().task;
+    assert_eq!(find("first").await.unwrap().as_ref(), Some(&task));
+    // The same key is the same task, under both handles.
+    assert!(!submit("second", "same").await.unwrap().created);
+    for handle in ["first", "second"] {
+        assert_eq!(find(handle).await.unwrap().as_ref(), Some(&task), "{handle}");
+    }
+    // A refused submission leaves no handle.
+    assert_eq!(refusal(submit("third", "other").await), QueueErrorKind::Conflict);
+    assert_eq!(find("third").await.unwrap(), None);
 }
 
 pub(crate) async fn lists_filter_and_page(store: &StoreFixture) {

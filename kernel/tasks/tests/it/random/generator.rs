@@ -1,9 +1,9 @@
 //! Random operations, the same for the same seed.
 
 use skillhost_tasks::{
-    ClaimFilter, Decider, Decision, FailureReason, LostWorkers, NewQuestion, NewTask, NewWait,
-    Operation, Question, QuestionKind, ReleaseReason, Task, TaskAmounts, TaskClaim, TaskId,
-    TaskKind, TaskOutcome, TaskProgress, TaskSubmitter, WaitMode,
+    ClaimFilter, Decider, Decision, FailureReason, HandleBinding, LostWorkers, NewQuestion,
+    NewTask, NewWait, Operation, Question, QuestionKind, ReleaseReason, Task, TaskAmounts,
+    TaskClaim, TaskId, TaskKind, TaskOutcome, TaskProgress, TaskSubmitter, WaitMode,
 };
 
 /// Names; some have characters that stores may treat in their own way.
@@ -133,6 +133,10 @@ impl OperationGenerator {
         new.key = self.maybe_name(3);
         new.scope = self.maybe_name(2).unwrap_or_default();
         new.submitter = self.submitter();
+        new.handle = self
+            .numbers
+            .once_in(4)
+            .then(|| HandleBinding { sha256: self.name(), principal: self.name() });
         new
     }
 
