@@ -65,6 +65,7 @@ mod mcp_http;
 mod mcp_reload;
 mod mcp_review;
 mod mcp_rmcp;
+mod mcp_tasks;
 mod mcp_values;
 mod models;
 mod new_user;

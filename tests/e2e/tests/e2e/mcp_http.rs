@@ -15,13 +15,13 @@ use crate::mcp_client::{VERSION, texts};
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
 /// A server on its own port.
-struct HttpServer {
-    process: Background,
+pub(crate) struct HttpServer {
+    pub(crate) process: Background,
     endpoint: HttpEndpoint,
 }
 
 /// The address of a server, and requests to it.
-struct HttpEndpoint {
+pub(crate) struct HttpEndpoint {
     address: String,
 }
 
@@ -38,7 +38,7 @@ impl HttpServer {
         Self::start(home, home.command().args(["mcp", "--http", "127.0.0.1:0"]))
     }
 
-    fn start(home: &TestHome, command: &mut Command) -> Self {
+    pub(crate) fn start(home: &TestHome, command: &mut Command) -> Self {
         let interval = "SKILLHOST_EXTENSIONS__SKILL_REGISTRY__POLL_INTERVAL_MS";
         let process = home.start(command.env(interval, "20"));
         let line = process.line_with("serving MCP at http://");
@@ -79,7 +79,7 @@ impl HttpEndpoint {
         HttpResponse::parse(&bytes)
     }
 
-    fn post(&self, headers: &[(&str, &str)], message: &Value) -> HttpResponse {
+    pub(crate) fn post(&self, headers: &[(&str, &str)], message: &Value) -> HttpResponse {
         let mut all = vec![
             ("Content-Type", "application/json"),
             ("Accept", "application/json, text/event-stream"),
@@ -90,7 +90,7 @@ impl HttpEndpoint {
 }
 
 /// A response with its head and body.
-struct HttpResponse {
+pub(crate) struct HttpResponse {
     status: u16,
     head: String,
     body: String,
@@ -115,7 +115,7 @@ impl HttpResponse {
     }
 
     /// Parses the messages of the body, a single one or a stream of events.
-    fn messages(&self) -> Vec<Value> {
+    pub(crate) fn messages(&self) -> Vec<Value> {
         let data = self.body.lines().filter_map(|line| line.strip_prefix("data:"));
         let events: Vec<_> =
             data.filter_map(|data| serde_json::from_str(data.trim()).ok()).collect();
