@@ -12,21 +12,22 @@ use crate::fixtures::{agent_manifest, shipped_manifest, start_kernel};
 /// The time after which a test is stuck.
 const LIMIT: Duration = Duration::from_secs(60);
 /// The shortest lease.
-const LEASE_MS: u64 = 1_000;
+pub(crate) const LEASE_MS: u64 = 1_000;
 
 /// Creates a home on the queue of a server, with one agent.
-fn machine(server: &PostgresServer, mock: &MockModel, agent: &str) -> TestHome {
-    let tasks =
-        format!("tasks: {{store: postgres, url_secret: WORK_DATABASE, lease_ms: {LEASE_MS}}}\n");
+pub(crate) fn machine(server: &PostgresServer, mock: &MockModel, agent: &str) -> TestHome {
+    let tasks = format!(
+        "tasks: {{store: postgres, url_secret: WORK_DATABASE, lease_ms: {LEASE_MS}, workers: 1}}\n"
+    );
     TestHome::new()
         .manifest("skill_registry", &shipped_manifest("skill_registry"))
-        .manifest(agent, &agent_manifest(agent, "  instructions: Work.\n"))
+        .manifest(agent, &agent_manifest(agent, "  instructions: Work.\n  uses_tools: [tasks]\n"))
         .settings(&format!("{}{tasks}", mock.settings(Wire::Openai)))
         .file(".env", format!("WORK_DATABASE='{}'\n", server.url()))
         .trusted()
 }
 
-fn submit(home: &TestHome, agent: &str, text: &str) -> String {
+pub(crate) fn submit(home: &TestHome, agent: &str, text: &str) -> String {
     let submitted = home.skillhost(["task", "submit", "--json", agent, text]).success().json();
     submitted["task"]["id"].as_str().unwrap().to_owned()
 }
@@ -46,7 +47,7 @@ fn wait_for_end(home: &TestHome, task: &str) -> Value {
     }
 }
 
-fn signal(kernel: &Background, signal: Signal) {
+pub(crate) fn signal(kernel: &Background, signal: Signal) {
     kill_process(Pid::from_raw(i32::try_from(kernel.id()).unwrap()).unwrap(), signal).unwrap();
 }
 

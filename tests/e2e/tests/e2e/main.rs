@@ -40,6 +40,7 @@ mod extension_tasks;
 mod faults;
 mod fixtures;
 mod fleet;
+mod frozen_kernels;
 mod graph;
 mod handler_skills;
 mod home_queue;
