@@ -2,8 +2,9 @@
 //!
 //! Takes a directory of skills (one level deep) and writes one JSON object of [`Numbers`]; or, with
 //! `--search`, one of [`search::Search`], in a separate process; or, with `--files`, one of
-//! [`files::FileSearch`]; or, with `--tasks`, one of [`tasks::TaskFigures`]. Times are medians over many
-//! rounds; compared pairs are measured in turns, so that a slower machine affects both.
+//! [`files::FileSearch`]; or, with `--tasks`, one of [`tasks::TaskFigures`]; or, with `--shared-tasks`,
+//! one of [`shared_tasks::SharedFigures`]. Times are medians over many rounds; compared pairs are
+//! measured in turns, so that a slower machine affects both.
 
 mod boundary;
 mod embedding;
@@ -11,6 +12,7 @@ mod files;
 mod mutants;
 mod registry;
 mod search;
+mod shared_tasks;
 mod tasks;
 
 use std::io::Write as _;
@@ -32,7 +34,8 @@ struct Numbers {
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let usage = "usage: bench FOLDER | --search | --files FOLDER PATTERN | --tasks NUMBER";
+    let usage = "usage: bench FOLDER | --search | --files FOLDER PATTERN | --tasks NUMBER | \
+                 --shared-tasks NUMBER PROGRAM";
     let mut arguments = std::env::args_os().skip(1);
     let argument = arguments.next().ok_or(usage)?;
     if argument == "--search" {
@@ -45,6 +48,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     if argument == "--tasks" {
         let number = arguments.next().ok_or(usage)?;
         return write(&tasks::measure(number.to_string_lossy().parse()?)?);
+    }
+    if argument == "--shared-tasks" {
+        let (number, program) = (arguments.next().ok_or(usage)?, arguments.next().ok_or(usage)?);
+        let number = number.to_string_lossy().parse()?;
+        return write(&shared_tasks::measure(number, program.as_ref())?);
     }
     let folder = PathBuf::from(argument);
     let folder = std::fs::canonicalize(folder)?;

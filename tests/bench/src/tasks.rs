@@ -23,7 +23,7 @@ const ROUNDS: usize = 400;
 /// The number of ended tasks of the full file.
 const ENDED_TASKS: usize = 1_000_000;
 
-type BenchResult<T> = Result<T, Box<dyn std::error::Error>>;
+pub(crate) type BenchResult<T> = Result<T, Box<dyn std::error::Error>>;
 
 /// The measurements. Times are medians where they have no other name.
 #[derive(Debug, Serialize)]
@@ -91,7 +91,7 @@ async fn finish_task(queue: &TaskQueue, claimed: ClaimedTask) -> BenchResult<()>
 }
 
 /// Submits tasks, then claims and ends all of them; returns the milliseconds of both parts.
-async fn measure_throughput(queue: &TaskQueue, tasks: usize) -> BenchResult<(f64, f64)> {
+pub(crate) async fn measure_throughput(queue: &TaskQueue, tasks: usize) -> BenchResult<(f64, f64)> {
     let start = Instant::now();
     for first in (0..tasks).step_by(SUBMITTED_AT_ONCE) {
         let count = SUBMITTED_AT_ONCE.min(tasks - first);

@@ -1,4 +1,5 @@
-//! The task store, against apalis-sqlite on the same disk and with the same durability.
+//! The task store, against apalis-sqlite on the same disk and graphile_worker on the same server, with
+//! the same durability.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -43,7 +44,7 @@ impl QueueTimes {
 /// Adds the measurements of the task store.
 pub(super) fn measure_tasks(rows: &mut Vec<BenchRow>) -> Result<()> {
     let ours = BuildProfile::Dist.directory().join("bench");
-    let theirs = build_apalis();
+    let theirs = build_peer("apalis");
     let (mut own_runs, mut apalis_runs) = (Vec::new(), Vec::new());
     let mut figures = Value::Null;
     for _ in 0..RUNS {
@@ -72,6 +73,43 @@ pub(super) fn measure_tasks(rows: &mut Vec<BenchRow>) -> Result<()> {
         }
     }
     add_delays(&figures, rows);
+    measure_shared(&ours, rows)
+}
+
+/// Adds the measurement of the store in PostgreSQL.
+fn measure_shared(ours: &Path, rows: &mut Vec<BenchRow>) -> Result<()> {
+    let what = "the same in PostgreSQL, ours : graphile_worker";
+    let skipped = |reason: String| {
+        let value = format!("SKIPPED: {reason}");
+        BenchRow { what: what.into(), value, goal: None }
+    };
+    let program = match build_peer("graphile") {
+        Ok(program) => program,
+        Err(reason) => {
+            rows.push(skipped(reason.to_string()));
+            return Ok(());
+        }
+    };
+    let mut command = Command::new(ours);
+    command.args(["--shared-tasks", &TASKS.to_string()]).arg(program);
+    let figures = run_json(&mut command)?;
+    if figures.is_null() {
+        rows.push(skipped("PostgreSQL is not installed".into()));
+        return Ok(());
+    }
+    let runs = |of: &str| -> Vec<QueueTimes> {
+        figures[of].as_array().into_iter().flatten().map(QueueTimes::new).collect()
+    };
+    let (own, other) = (runs("own"), runs("other"));
+    let compare = |per_second: fn(&QueueTimes) -> f64| {
+        let (own, other) =
+            (median(own.iter().map(per_second)), median(other.iter().map(per_second)));
+        (own / other, format!("{:.2} × ({own:.0} : {other:.0})", own / other))
+    };
+    let (ratio, value) = compare(QueueTimes::tasks_per_second);
+    rows.push(row(what, value, "≥ 0.5 ×", ratio >= 0.5));
+    let (_, value) = compare(QueueTimes::ended_per_second);
+    rows.push(BenchRow { what: "  without their submission".into(), value, goal: None });
     Ok(())
 }
 
@@ -93,14 +131,14 @@ fn add_delays(figures: &Value, rows: &mut Vec<BenchRow>) {
     rows.push(row("  a page of 100 of them", format!("{page:.2} ms"), "≤ 10 ms", page <= 10.0));
 }
 
-/// Builds the program that measures apalis, a workspace of its own.
-fn build_apalis() -> Result<PathBuf> {
-    let directory = target().join("peers-apalis");
+/// Builds the program that measures another queue, a workspace of its own.
+fn build_peer(name: &str) -> Result<PathBuf> {
+    let directory = target().join(format!("peers-{name}"));
     let mut build = cargo_command(["build", "--release", "--locked", "--quiet", "--manifest-path"]);
-    build.arg(root().join("tools/apalis/Cargo.toml")).arg("--target-dir").arg(&directory);
+    build.arg(root().join(format!("tools/{name}/Cargo.toml"))).arg("--target-dir").arg(&directory);
     // The flags of the product's SQLite leave out what `sqlx` links.
     run_command(build.env("LIBSQLITE3_FLAGS", "-DSQLITE_ENABLE_COLUMN_METADATA"))?;
-    Ok(directory.join("release/skillhost-apalis"))
+    Ok(directory.join(format!("release/skillhost-{name}")))
 }
 
 /// Returns the times of the fastest size of batches.

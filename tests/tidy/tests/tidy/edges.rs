@@ -490,6 +490,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "skillhost-home",
             "skillhost-payload",
             "skillhost-tasks",
+            "test-support",
             "word-vectors",
         ],
     ),
