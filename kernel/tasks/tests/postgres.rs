@@ -4,6 +4,8 @@
 
 #[path = "postgres/differential.rs"]
 mod differential;
+#[path = "postgres/encryption.rs"]
+mod encryption;
 #[path = "postgres/fleet.rs"]
 mod fleet;
 #[path = "postgres/homes.rs"]

@@ -67,12 +67,17 @@ impl From<deadpool_postgres::PoolError> for StatementFailure {
         match error {
             deadpool_postgres::PoolError::Backend(error) => {
                 // A server that refuses a connection may accept the next one.
-                let failure = Self::from(error);
+                let failure = match error.as_db_error() {
+                    Some(_) => Self::from(error),
+                    // No row was read: the network or the encryption failed.
+                    None => Self::disconnected(describe(&error)),
+                };
                 let kind = match failure.error.kind() {
                     QueueErrorKind::Database => QueueErrorKind::Io,
                     kind => kind,
                 };
-                let hint = "check the address, the user and the password of the database";
+                let hint =
+                    "check the address, the user, the password and the encryption of the database";
                 let error = QueueError::new(kind, failure.error.to_string(), hint);
                 Self { class: FailureClass::Disconnected, error }
             }
