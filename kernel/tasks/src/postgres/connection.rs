@@ -21,10 +21,11 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(15);
 
 /// The parameters of every session. A session that is idle within a transaction belongs to a frozen
-/// or unreachable process; its end releases the locks of that process.
+/// or unreachable process; its end releases the locks of that process. Each join is one of a few named
+/// rows with a large table: without statistics the server would read that table as a whole.
 const SESSION_OPTIONS: &str = "-c idle_in_transaction_session_timeout=10000 -c lock_timeout=10000 \
      -c statement_timeout=60000 -c default_transaction_isolation=read\\ committed \
-     -c client_encoding=UTF8 -c jit=off";
+     -c client_encoding=UTF8 -c jit=off -c enable_hashjoin=off -c enable_mergejoin=off";
 
 /// The address of a database, the schema of the queue in it, and the home that uses it.
 ///

@@ -30,6 +30,10 @@ impl StatementFailure {
         Self { class: FailureClass::Disconnected, error }
     }
 
+    fn lost_connection(error: &tokio_postgres::Error) -> Self {
+        Self::disconnected(format!("connection to PostgreSQL failed: {}", describe(error)))
+    }
+
     /// Creates the failure of a row that this program cannot have written.
     pub(super) fn corrupt(message: impl Into<String>) -> Self {
         let hint = "restore a backup of the database";
@@ -42,10 +46,7 @@ impl From<tokio_postgres::Error> for StatementFailure {
     fn from(error: tokio_postgres::Error) -> Self {
         let Some(database) = error.as_db_error() else {
             return match error.is_closed() || !is_conversion(&error) {
-                true => Self::disconnected(format!(
-                    "connection to PostgreSQL failed: {}",
-                    describe(&error)
-                )),
+                true => Self::lost_connection(&error),
                 false => Self::corrupt(format!("row of PostgreSQL is not valid: {error}")),
             };
         };
@@ -70,7 +71,7 @@ impl From<deadpool_postgres::PoolError> for StatementFailure {
                 let failure = match error.as_db_error() {
                     Some(_) => Self::from(error),
                     // No row was read: the network or the encryption failed.
-                    None => Self::disconnected(describe(&error)),
+                    None => Self::lost_connection(&error),
                 };
                 let kind = match failure.error.kind() {
                     QueueErrorKind::Database => QueueErrorKind::Io,

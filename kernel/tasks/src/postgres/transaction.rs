@@ -6,7 +6,9 @@ use tokio_postgres::Row;
 
 use super::failure::{FailureClass, StatementFailure};
 use super::row_cache::{LoadedSet, RowCache};
-use super::statement::{CHILDREN, OPEN_QUESTIONS, Parameters, WAITING, decode_doc, query_rows};
+use super::statement::{
+    CHILDREN, OPEN_QUESTIONS, Parameters, WAITING, decode_doc, query_first_rows, query_rows,
+};
 use super::stored_text::{decode_text, encode_text, to_bigint};
 use super::write_buffer::WriteBuffer;
 use crate::error::{QueueError, QueueErrorKind};
@@ -279,10 +281,11 @@ impl StoreTransaction for PostgresTransaction<'_> {
         });
         let (named_kinds, targets): (Vec<_>, Vec<_>) = named.unzip();
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let found = self.query(
-            CLAIMABLE,
-            &[&to_bigint(now_ms), &is_all, &kinds, &named_kinds, &targets, &limit],
-        )?;
+        let parameters: Parameters<'_> =
+            &[&to_bigint(now_ms), &is_all, &kinds, &named_kinds, &targets, &limit];
+        let query = query_first_rows(self.client, CLAIMABLE, parameters);
+        let found = self.handle.block_on(query);
+        let found = self.check(found)?;
         let mut due = Vec::with_capacity(found.len());
         for row in &found {
             let task: Task = self.check(decode_doc(row))?;
