@@ -7,10 +7,8 @@ use skillhost_agents::WeakAgentRuntime;
 use skillhost_payload::{CallError, ErrorKind};
 use skillhost_tasks::{
     EndNotice, FailureReason, NewTask, QueueError, QueueErrorKind, SubmitterOrigin, TaskBudget,
-    TaskId, TaskKind, TaskOutcome, TaskQueue, TaskSubmitter,
+    TaskId, TaskOutcome, TaskQueue, TaskSubmitter,
 };
-
-use crate::subtask::make_title;
 
 /// The interval at which a task that is followed is read without a known change.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
@@ -184,7 +182,6 @@ fn new_task(id: TaskId, home: &str, request: AgentTaskRequest<'_>) -> NewTask {
     };
     NewTask {
         id,
-        title: make_title(&text),
         lane,
         budget: TaskBudget {
             time_ms: Some(u64::try_from(time_limit.as_millis()).unwrap_or(u64::MAX).max(1)),
@@ -200,7 +197,7 @@ fn new_task(id: TaskId, home: &str, request: AgentTaskRequest<'_>) -> NewTask {
         },
         // No thread waits for its end; the event and the list of tasks have it.
         on_end: EndNotice::Silent,
-        ..NewTask::new(TaskKind::Agent, agent, text)
+        ..NewTask::for_agent(agent, text)
     }
 }
 
@@ -253,7 +250,7 @@ mod tests {
     use std::sync::Arc;
 
     use skillhost_events::Clock;
-    use skillhost_tasks::MemoryQueue;
+    use skillhost_tasks::{MemoryQueue, TaskKind};
 
     use super::*;
 

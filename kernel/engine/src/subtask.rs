@@ -13,9 +13,6 @@ use skillhost_tasks::{
 use crate::task_channel::TaskChannel;
 use crate::task_recorder::TaskRecorder;
 
-/// The length limit of a title, in characters.
-const MAX_TITLE_CHARS: usize = 100;
-
 /// The control of the run of a task, with the subtasks that it delegates.
 pub(crate) struct TaskRunControl {
     pub(crate) recorder: Arc<TaskRecorder>,
@@ -32,11 +29,6 @@ pub(crate) fn subtask_origin(parent: CallOrigin) -> SubmitterOrigin {
         CallOrigin::Mcp => SubmitterOrigin::Mcp,
         CallOrigin::Agent | CallOrigin::Operator => SubmitterOrigin::Agent,
     }
-}
-
-/// Returns the title of a task without one.
-pub(crate) fn make_title(text: &str) -> String {
-    text.lines().next().unwrap_or_default().chars().take(MAX_TITLE_CHARS).collect()
 }
 
 impl TaskRunControl {
@@ -86,7 +78,6 @@ impl RunControl for TaskRunControl {
     ) -> Result<DelegationState, CallError> {
         self.check_cycle(agent).await?;
         let new = NewTask {
-            title: make_title(&task),
             parent: Some(self.task.id.clone()),
             // A retry of this task delegates again, so the scope is this task and not its thread.
             scope: format!("task:{}", self.task.id),
@@ -99,7 +90,7 @@ impl RunControl for TaskRunControl {
                 correlation_id: context.correlation_id.clone(),
             },
             on_end: EndNotice::Silent,
-            ..NewTask::new(TaskKind::Agent, agent, task)
+            ..NewTask::for_agent(agent, task)
         };
         let subtask = self.queue.submit(new).await?.task;
         let failed = |kind, text: String| DelegationState::Ended(Err(CallError::new(kind, text)));

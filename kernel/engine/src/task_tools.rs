@@ -22,7 +22,6 @@ use skillhost_tasks::{
 };
 
 use crate::running_tasks::RunningTasks;
-use crate::subtask::make_title;
 use crate::task_kinds::prepare_agent_task;
 
 /// The owner of the tools, for `uses_tools`; reserved as an id.
@@ -312,30 +311,29 @@ impl TaskTools {
         let SubmitTaskArgs { agent, task, kind, input, title, key, after, on_end, budget } = args;
         let after = parse_ids(&after)?;
         // An unknown target is an error of this call, not of the task later.
-        let (kind, target, input, own_title) = match (agent, task, kind, input) {
+        let new = match (agent, task, kind, input) {
             (Some(agent), Some(task), None, None) => {
                 caller.agents.refresh_agent(&agent).await.map_err(CallError::from)?;
-                let title = make_title(&task);
-                (TaskKind::Agent, agent, task, title)
+                NewTask::for_agent(agent, task)
             }
             (None, None, Some(kind), Some(input)) => {
                 let (_, prepared) =
                     prepare_agent_task(&caller.agents, context, &kind, input.get()).await?;
-                (TaskKind::Ext, kind, input.get().to_owned(), prepared.title)
+                let title = prepared.title;
+                NewTask { title, ..NewTask::new(TaskKind::Ext, kind, input.get()) }
             }
             _ => {
                 let message = "a task has either `agent` and `task`, or `kind` and `input`";
                 return Err(CallError::new(ErrorKind::InvalidArgument, message));
             }
         };
-        let title = title.unwrap_or(own_title);
         let default_notice =
             if caller.task.is_some() { EndNotice::Silent } else { EndNotice::Note };
         let key = key.or_else(|| context.idempotency_key.clone());
         let origin = caller.task.as_ref().and_then(|task| self.running.subtask_origin(task));
         let origin = origin.unwrap_or(SubmitterOrigin::Agent);
         let new = NewTask {
-            title,
+            title: title.unwrap_or_else(|| new.title.clone()),
             budget,
             parent: caller.task.clone(),
             after,
@@ -351,7 +349,7 @@ impl TaskTools {
                 correlation_id: context.correlation_id.clone(),
             },
             on_end: on_end.unwrap_or(default_notice),
-            ..NewTask::new(kind, target, input)
+            ..new
         };
         let submitted = self.queue.submit(new).await?;
         let value = json!({

@@ -178,6 +178,14 @@ pub enum ManifestErrorKind {
         /// The kind of extension, or the field, that the field requires.
         owner: &'static str,
     },
+    /// An agent that exports a tool other than itself.
+    #[error("`{field}` must be `{id}`: an agent exports itself alone")]
+    OtherExport {
+        /// The path of the name.
+        field: String,
+        /// The agent.
+        id: String,
+    },
     /// A cron pattern that is not valid.
     #[error("`{field}`: the pattern `{}` {problem}", display_safe(pattern))]
     Cron {

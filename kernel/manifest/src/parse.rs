@@ -16,7 +16,8 @@ use crate::read::{ErrorReport, MappingReader, NodeReader, ReadResult};
 use crate::rules;
 use crate::yaml::{parse_yaml, yaml_type};
 use crate::{
-    ExtensionDependency, ExtensionId, Manifest, ManifestErrorKind, ManifestErrors, McpExports,
+    ExtensionDependency, ExtensionId, ExtensionKind, IntegrationMode, Manifest, ManifestErrorKind,
+    ManifestErrors, McpExports,
 };
 
 /// Parses the text of one `manifest.yaml`.
@@ -74,7 +75,7 @@ fn parse_root(at: &NodeReader<'_>, report: &mut ErrorReport) -> ReadResult<Manif
     let events = fields.optional("events", report, |at, report| {
         events::parse_events(at, kind.as_ref().ok(), report)
     });
-    let mcp = parse_mcp(&fields, report);
+    let mcp = parse_mcp(&fields, id.as_ref().ok(), kind.as_ref().ok(), report);
     let schedules = fields.optional("schedules", report, |at, report| {
         schedules::parse_schedules(at, kind.as_ref().ok(), report)
     });
@@ -113,12 +114,34 @@ fn parse_secret(at: &NodeReader<'_>, report: &mut ErrorReport) -> ReadResult<(St
     Ok((name?, optional?.unwrap_or(false)))
 }
 
-fn parse_mcp(fields: &MappingReader<'_>, report: &mut ErrorReport) -> ReadResult<McpExports> {
-    reject_for_agents("mcp", fields, report)?;
+/// Parses the exports. An agent exports itself alone, as the tool that it is for other agents.
+fn parse_mcp(
+    fields: &MappingReader<'_>,
+    id: Option<&ExtensionId>,
+    kind: Option<&ExtensionKind>,
+    report: &mut ErrorReport,
+) -> ReadResult<McpExports> {
+    let is_agent = matches!(kind, Some(ExtensionKind::Agent(_)));
+    if let (Some(ExtensionKind::Agent(agent)), Some(key)) = (kind, fields.key("mcp"))
+        && agent.integration_mode != IntegrationMode::Tool
+    {
+        let owner = "extensions with code and agents with `integration_mode: tool`";
+        let kind = ManifestErrorKind::Belongs { field: "mcp".to_owned(), owner };
+        return Err(report.add(kind, key.span));
+    }
     let mcp = fields.optional("mcp", report, |at, report| {
         let fields = at.fields("mcp", "a mapping with `tools`", report)?;
         let tools = fields.optional("tools", report, |at, report| {
-            at.list(report, |at, report| at.text_matching(&rules::TOOL, report))
+            at.list(report, |at, report| {
+                let name = at.text_matching(&rules::TOOL, report)?;
+                match id {
+                    Some(id) if is_agent && id.as_str() != name => {
+                        let (field, id) = (at.path.clone(), id.to_string());
+                        Err(at.error(ManifestErrorKind::OtherExport { field, id }, report))
+                    }
+                    _ => Ok(name),
+                }
+            })
         });
         Ok(McpExports { tools: tools?.unwrap_or_default() })
     });

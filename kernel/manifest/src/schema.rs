@@ -121,7 +121,7 @@ struct ManifestSchema {
     events: Option<EventsSchema>,
     /// The scheduled jobs; they run under `skillhost run`.
     schedules: Option<Vec<ScheduleSchema>>,
-    /// The exports to clients of the MCP server; not for agents.
+    /// The exports to clients of the MCP server; of agents, for those with `integration_mode: tool`.
     mcp: Option<McpSchema>,
 }
 
@@ -225,7 +225,8 @@ enum SandboxLevelSchema {
 #[derive(JsonSchema)]
 #[schemars(deny_unknown_fields)]
 struct McpSchema {
-    /// The names of the tools that clients may call; none by default.
+    /// The names of the tools that clients may call; none by default. An agent exports itself: its
+    /// own id.
     #[schemars(inner(regex(pattern = rules::TOOL.pattern)))]
     tools: Option<Vec<String>>,
 }

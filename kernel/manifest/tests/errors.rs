@@ -344,8 +344,12 @@ fn library_and_agent_exclude_each_other() {
     check("id: a\nname: N\nentrypoint: a\nagent: {}\n", &format!("4:1: {message}"));
     check("id: a\nname: N\nagent: {}\nentrypoint: a\n", &format!("4:1: {message}"));
     let hash = "0".repeat(64);
+    let tool = "agent: {integration_mode: tool}";
+    check(&format!("id: a\nname: N\n{tool}\nmcp: {{tools: [a, read]}}\n"), {
+        "4:18: `mcp.tools[1]` must be `a`: an agent exports itself alone"
+    });
     check("id: a\nname: N\nagent: {}\nmcp: {tools: [read]}\n", {
-        "4:1: `mcp` requires a library or a process; this extension is an agent"
+        "4:1: `mcp` is for extensions with code and agents with `integration_mode: tool`"
     });
     check(&format!("id: a\nname: N\nagent: {{}}\nsha256: {hash}\n"), {
         "4:1: `sha256` requires a library or a process; this extension is an agent"

@@ -172,13 +172,17 @@ pub trait Backend: Send + Sync + 'static {
     }
 
     /// Returns the task that executes a call. The default is a task that calls the tool.
+    ///
+    /// # Errors
+    /// An error of the call.
     fn new_task(
         &self,
         _session: &ClientSession,
         name: &str,
         arguments: &Map<String, Value>,
-    ) -> NewTask {
-        NewTask::new(TaskKind::Tool, name, Value::Object(arguments.clone()).to_string())
+    ) -> Result<NewTask, BackendError> {
+        let arguments = Value::Object(arguments.clone()).to_string();
+        Ok(NewTask::new(TaskKind::Tool, name, arguments))
     }
 
     /// Returns a receiver that is notified when tools, skills or files may have changed.

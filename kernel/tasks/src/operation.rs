@@ -52,6 +52,9 @@ pub struct NewTask {
     pub handle: Option<HandleBinding>,
 }
 
+/// The length limit of a title that is made from a text.
+const MAX_TITLE_CHARS: usize = 100;
+
 /// A handle under which one principal finds a task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HandleBinding {
@@ -62,6 +65,15 @@ pub struct HandleBinding {
 }
 
 impl NewTask {
+    /// Creates a task of an agent without limits, titled with the beginning of its text.
+    #[must_use]
+    pub fn for_agent(agent: impl Into<String>, text: impl Into<String>) -> Self {
+        let text = text.into();
+        let line = text.trim_start().lines().next().unwrap_or_default();
+        let title = line.chars().take(MAX_TITLE_CHARS).collect();
+        Self { title, ..Self::new(TaskKind::Agent, agent, text) }
+    }
+
     /// Creates a task without limits that is due at once.
     #[must_use]
     pub fn new(kind: TaskKind, target: impl Into<String>, input: impl Into<String>) -> Self {

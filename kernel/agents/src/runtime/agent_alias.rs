@@ -51,6 +51,11 @@ pub(crate) fn agent_alias_spec(manifest: &Manifest) -> ToolSpec {
     ToolSpec { task: TaskSupport::Must, ..spec }
 }
 
+/// Returns the task in the arguments of a tool that is an agent.
+pub(crate) fn parse_alias_task(arguments: &str) -> Result<String, CallError> {
+    parse_args(arguments).map(|AliasTaskArgs { task }| task)
+}
+
 /// Returns the plugin of the tools that are agents.
 pub(crate) fn agent_alias_plugin(agents: &AgentRuntime) -> Arc<dyn Plugin> {
     Arc::new(AgentAliases { agents: agents.downgrade() })
@@ -85,7 +90,7 @@ impl Plugin for AgentAliases {
         let session =
             prepared.plan.and_then(|plan| plan.downcast::<Option<Arc<RunSession>>>().ok());
         let session = session.and_then(|session| *session).ok_or_else(no_run_error)?;
-        let AliasTaskArgs { task } = parse_args(arguments)?;
+        let task = parse_alias_task(arguments)?;
         Ok(agents.delegate(session, context, agent_id, task).await)
     }
 }

@@ -10,6 +10,7 @@ use skillhost_payload::{
     CallContext, CallError, CallOrigin, CatalogScope, Event, PublishedBody, PublishedDetails,
     PublishedEntry, PublishedSkills, ReviewOffer, ToolOutput, ToolSpec,
 };
+use skillhost_tasks::{NewTask, TaskKind};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::watch;
 
@@ -244,6 +245,20 @@ impl Backend for KernelBackend {
 
     fn tasks(&self) -> Option<&ClientTasks> {
         self.tasks.as_ref()
+    }
+
+    fn new_task(
+        &self,
+        _session: &ClientSession,
+        name: &str,
+        arguments: &Map<String, Value>,
+    ) -> Result<NewTask, BackendError> {
+        let arguments = Value::Object(arguments.clone()).to_string();
+        Ok(match self.agents.parse_agent_call(name, &arguments)? {
+            // A call of an agent's tool belongs to a run that delegates; a client has none.
+            Some(text) => NewTask::for_agent(name, text),
+            None => NewTask::new(TaskKind::Tool, name, arguments),
+        })
     }
 
     fn changes(&self) -> watch::Receiver<ChangeCounter> {

@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use skillhost_payload::{CallError, ErrorKind, OperatorCommand, TaskSupport};
 use skillhost_tasks::{Question, QueueError, QueueErrorKind, Task, TaskState};
 
+use super::call_result::to_error_result;
 use super::declared::KnownTool;
 use super::protocol_error::to_protocol_error;
 use super::session::{McpRequestContext, ServerSession};
@@ -66,8 +67,11 @@ pub(super) async fn call_as_task(
     known: Option<&KnownTool>,
 ) -> Result<CallToolResponse, ErrorData> {
     let client = session.client(context);
-    let task = session.backend().new_task(&client, name, arguments);
     let key = idempotency_key(&context.meta)?;
+    let task = match session.backend().new_task(&client, name, arguments) {
+        Ok(task) => task,
+        Err(error) => return Ok(to_error_result(&error).into()),
+    };
     let (handle, task) = tasks
         .submit(&session.principal, client.agent_id(), key, task)
         .await

@@ -2,13 +2,14 @@
 
 use std::fs;
 
+use mock_model::{MockModel, Step, Wire};
 use serde_json::{Value, json};
-use skillhost_tasks::TaskState;
+use skillhost_tasks::{TaskKind, TaskState};
 use test_support::{TestHome, example_program};
 
-use crate::fixtures::start_kernel;
+use crate::fixtures::{agent_manifest, shipped_manifest, start_kernel};
 use crate::home_queue::{HomeQueue, kill};
-use crate::mcp_client::Client;
+use crate::mcp_client::{Client, texts};
 use crate::mcp_http::HttpServer;
 
 /// A process extension with the tools of the conformance suite.
@@ -185,5 +186,48 @@ fn only_owner_finds_task() {
     let own = submit(&mut client, "failing_job", &json!({}));
     assert_eq!(find(&server, TOKENS[1], &own)["error"], unknown["error"]);
     server.process.interrupt().success();
+    kernel.interrupt().success();
+}
+
+#[test]
+fn exported_agent_works_as_task() {
+    let mock = MockModel::new();
+    mock.answer_with(|_| Some(Step::text("Two findings.")));
+    let manifest = |id: &str, exports: &str| {
+        format!("{}{exports}", agent_manifest(id, "  integration_mode: tool\n"))
+    };
+    let home = TestHome::new()
+        .manifest("skill_registry", &shipped_manifest("skill_registry"))
+        .manifest("reviewer", &manifest("reviewer", "mcp: {tools: [reviewer]}\n"))
+        .manifest("private", &manifest("private", ""))
+        .settings(&mock.settings(Wire::Openai))
+        .trusted();
+    let kernel = start_kernel(&home);
+    let mut client = connect(&home);
+    let names = texts(&client.result("tools/list", polling(json!({})))["tools"], "/name");
+    let has = |name: &str| names.iter().any(|listed| listed == name);
+    assert_eq!((has("reviewer"), has("private")), (true, false), "{names:?}");
+    let call = |tool: &str, arguments: Value| json!({ "name": tool, "arguments": arguments });
+    let review = || call("reviewer", json!({ "task": "Review kv.\nBriefly." }));
+    // A client that cannot poll is told what it lacks.
+    let mut plain = polling(review());
+    plain["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!({});
+    assert_eq!(client.expect_error("tools/call", plain).0, -32021);
+    let made = client.result("tools/call", polling(review()));
+    let queue = HomeQueue::open(&home);
+    let task = queue.only_task();
+    assert_eq!((task.kind, task.title.as_str()), (TaskKind::Agent, "Review kv."));
+    queue.wait_for_end(&task.id);
+    // A short task is answered by its result.
+    let ended = match made["taskId"].as_str() {
+        Some(handle) => get(&mut client, handle)["result"].clone(),
+        None => made,
+    };
+    assert_eq!(ended["content"][0]["text"], "Two findings.", "{ended}");
+    // Arguments that do not fit are the error of a tool; an agent without export is unknown.
+    let faulty = client.result("tools/call", polling(call("reviewer", json!({ "text": "x" }))));
+    assert_eq!(faulty["isError"], true, "{faulty}");
+    let unknown = polling(call("private", json!({ "task": "x" })));
+    assert_eq!(client.expect_error("tools/call", unknown).0, -32602);
     kernel.interrupt().success();
 }
