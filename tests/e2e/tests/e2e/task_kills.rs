@@ -151,12 +151,12 @@ impl KilledHome {
     /// Retries the turns of `wake` that became dead letters. A notice must never be one.
     fn retry_turns(&mut self) {
         let dead = self.home.skillhost(["event", "dead-letters", "--json"]).success();
-        // Without any, the only line is an empty list.
-        if dead.json()["dead"].is_array() {
-            return;
-        }
         for line in dead.stdout.lines() {
             let letter: Value = serde_json::from_str(line).unwrap();
+            // Without any, the only line is an empty list.
+            if letter["dead"].is_array() {
+                return;
+            }
             assert_eq!(letter["subscriber"], "kernel:user.message", "{letter}");
             self.home.skillhost(["event", "retry", &letter["id"].to_string()]).success();
             self.retried_turns += 1;
