@@ -125,7 +125,8 @@ impl KilledHome {
     /// Lets a kernel end all tasks in peace, and everything that follows from their ends.
     fn finish_tasks(&mut self) {
         let kernel = start_kernel(&self.home);
-        let start = Instant::now();
+        // The test is stuck when nothing has ended for a time: a thousand kills leave much to do.
+        let (mut left, mut start) = (usize::MAX, Instant::now());
         let is_open = |task: &Task| !task.state.is_terminal();
         loop {
             let open: Vec<_> = self.all_tasks().into_iter().filter(is_open).collect();
@@ -135,9 +136,13 @@ impl KilledHome {
             if open.is_empty() && outbox.is_empty() && missing.is_empty() {
                 break;
             }
+            if open.len() + missing.len() < left {
+                (left, start) = (open.len() + missing.len(), Instant::now());
+            }
             if start.elapsed() > LIMIT {
                 let dead = self.home.skillhost(["event", "dead-letters"]).success();
-                panic!("no ends of {missing:?}\n{outbox:?}\n{open:#?}\n{dead}");
+                let tail = self.home.skillhost(["event", "tail", "-n", "40"]).success();
+                panic!("no ends of {missing:?}\n{outbox:?}\n{open:#?}\n{dead}\n{tail}");
             }
             // A message whose attempts all ended with the process is a dead letter, which an operator
             // retries: so a message that kills the kernel does not do it for ever.
