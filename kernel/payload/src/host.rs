@@ -26,6 +26,14 @@ pub mod host_method {
     pub const STORE_TASK_STEP: &str = "store_task_step";
     /// [`crate::TaskProgressReport`] → `null`.
     pub const REPORT_TASK_PROGRESS: &str = "report_task_progress";
+    /// [`crate::IncomingMessage`] → [`crate::InboundOutcome`], when the message is durable.
+    pub const RECEIVE_MESSAGE: &str = "receive_message";
+    /// [`crate::PressedButton`] → [`crate::ButtonOutcome`].
+    pub const PRESS_BUTTON: &str = "press_button";
+    /// `null` → [`crate::ChannelCursor`].
+    pub const LOAD_CHANNEL_CURSOR: &str = "load_channel_cursor";
+    /// [`crate::ChannelCursor`] → `null`, when it is durable.
+    pub const STORE_CHANNEL_CURSOR: &str = "store_channel_cursor";
     /// [`crate::UserNotice`] with the reason → `null`.
     pub const REQUEST_RESTART: &str = "request_restart";
 }

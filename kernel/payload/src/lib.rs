@@ -6,6 +6,7 @@
 
 mod active_skills;
 mod agent;
+mod channel;
 mod context;
 mod effect;
 mod embedding;
@@ -28,6 +29,10 @@ mod workspace;
 
 pub use active_skills::{ActiveSkillsChange, SkillRef};
 pub use agent::{AgentAnswer, AgentTask};
+pub use channel::{
+    ButtonOutcome, ChannelConversation, ChannelCursor, ChannelInfo, ChannelPeer, InboundOutcome,
+    IncomingMessage, MessageButton, OutgoingMessage, PressedButton, SendOutcome, channel_interface,
+};
 pub use context::{CallContext, CallOrigin, CatalogScope, MAX_CALL_DEPTH};
 pub use effect::{ChangeKind, EffectChange, EffectRequest, ToolEffect, effect_interface};
 pub use embedding::{EmbedRequest, EmbeddingModelInfo, embedding_interface};

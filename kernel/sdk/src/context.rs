@@ -39,6 +39,11 @@ impl ExtensionContext {
         Self { init: Arc::new(init), link, cancel }
     }
 
+    /// Returns the connection to the kernel.
+    pub(crate) fn link(&self) -> &HostLink {
+        &self.link
+    }
+
     /// Returns the extension's id from its manifest.
     #[must_use]
     pub fn id(&self) -> &str {

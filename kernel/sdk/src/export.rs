@@ -11,6 +11,7 @@ use skillhost_contract::abi::{
 use skillhost_payload::{BuildInfo, ErrorKind, ExtensionInit};
 
 use crate::bridge;
+use crate::channel::ChannelInterface;
 use crate::context::ExtensionContext;
 use crate::effect::EffectInterface;
 use crate::embedding::EmbeddingInterface;
@@ -21,7 +22,7 @@ use crate::interface::{Interface, SkillInterface};
 use crate::link::HostLink;
 use crate::linkage::Linkage;
 use crate::provider::{
-    ContextProvider, EffectProvider, EmbeddingProvider, EventProvider, Extension,
+    ChannelProvider, ContextProvider, EffectProvider, EmbeddingProvider, EventProvider, Extension,
     SchedulerProvider, ServiceProvider, SkillProvider, TaskProvider, ToolProvider,
 };
 use crate::scheduler::SchedulerInterface;
@@ -108,6 +109,14 @@ impl<E: Extension> CapabilityBuilder<E> {
         self.interfaces.push(Arc::new(SchedulerInterface(Arc::clone(&self.extension))));
     }
 
+    /// Declares [`ChannelProvider`].
+    pub fn channel(&mut self)
+    where
+        E: ChannelProvider,
+    {
+        self.interfaces.push(Arc::new(ChannelInterface(Arc::clone(&self.extension))));
+    }
+
     /// Declares [`TaskProvider`].
     pub fn tasks(&mut self)
     where
@@ -182,7 +191,7 @@ pub fn build_info(package: &str, version: &str) -> RString {
 /// Exports a type as the extension of this library, with the capabilities it has.
 ///
 /// The capabilities are `tools`, `effects`, `context`, `service`, `skills`, `embeddings`, `events`,
-/// `scheduler` and `tasks`; each needs the provider trait of that name. Written once per library:
+/// `scheduler`, `tasks` and `channel`; each needs the provider trait of that name. Written once per library:
 ///
 /// ```text
 /// export_extension!(MyExtension: tools, context, service, skills);

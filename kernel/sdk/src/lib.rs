@@ -39,23 +39,27 @@
 
 // Traits that an author implements.
 pub use provider::{
-    ContextProvider, EffectProvider, EmbeddingProvider, EventProvider, Extension,
+    ChannelProvider, ContextProvider, EffectProvider, EmbeddingProvider, EventProvider, Extension,
     SchedulerProvider, ServiceProvider, SkillProvider, TaskProvider, ToolProvider,
 };
 // Types that an author receives.
 pub use args::ToolArgs;
 pub use context::{EventStream, ExtensionContext, Secret, SkillClient};
 pub use embedding_client::EmbeddingClient;
-pub use skillhost_payload::{AgentAnswer, CallContext, CallOrigin, CatalogScope, Event};
+pub use skillhost_payload::{
+    AgentAnswer, ButtonOutcome, CallContext, CallOrigin, CatalogScope, Event, InboundOutcome,
+    MessageButton, OutgoingMessage,
+};
 pub use task::{TaskResult, TaskRun};
 // Types that an author returns.
 pub use error::{ExtensionError, Result};
 pub use output::{ToolOutput, ToolSpec};
 pub use skillhost_payload::{
-    ActiveSkill, ActiveSkillsChange, ApprovalPolicy, CallEffect, ChangeKind, EffectChange,
-    EmbeddingModelInfo, ErrorKind, PublishedArgument, PublishedBody, PublishedContent,
-    PublishedDetails, PublishedEntry, PublishedFile, PublishedPrompt, PublishedSkill,
-    PublishedSkills, ReviewDecision, ReviewOffer, ReviewQuestion, SkillContent, SkillProgram,
+    ActiveSkill, ActiveSkillsChange, ApprovalPolicy, CallEffect, ChangeKind, ChannelConversation,
+    ChannelInfo, ChannelPeer, EffectChange, EmbeddingModelInfo, ErrorKind, IncomingMessage,
+    PressedButton, PublishedArgument, PublishedBody, PublishedContent, PublishedDetails,
+    PublishedEntry, PublishedFile, PublishedPrompt, PublishedSkill, PublishedSkills,
+    ReviewDecision, ReviewOffer, ReviewQuestion, SendOutcome, SkillContent, SkillProgram,
     SkillProgramKind, SkillTree, SkillTreeFile, TaskKindSpec, TaskSupport, ToolAudience,
     ToolEffect, Workspace, WorkspaceAccess, object_schema,
 };
@@ -69,6 +73,7 @@ pub use tracing;
 
 mod args;
 mod bridge;
+mod channel;
 mod codec;
 mod context;
 mod effect;
@@ -91,11 +96,11 @@ mod task_interface;
 /// The names that most extensions need, for one `use`.
 pub mod prelude {
     pub use crate::{
-        CallContext, CancellationToken, ContextProvider, EmbeddingModelInfo, EmbeddingProvider,
-        ErrorKind, Event, EventProvider, Extension, ExtensionContext, ExtensionError, Result,
-        SchedulerProvider, ServiceProvider, SkillContent, SkillProvider, TaskKindSpec,
-        TaskProvider, TaskResult, TaskRun, ToolArgs, ToolOutput, ToolProvider, ToolSpec, Value,
-        async_trait, export_extension, json, tracing,
+        CallContext, CancellationToken, ChannelProvider, ContextProvider, EmbeddingModelInfo,
+        EmbeddingProvider, ErrorKind, Event, EventProvider, Extension, ExtensionContext,
+        ExtensionError, Result, SchedulerProvider, ServiceProvider, SkillContent, SkillProvider,
+        TaskKindSpec, TaskProvider, TaskResult, TaskRun, ToolArgs, ToolOutput, ToolProvider,
+        ToolSpec, Value, async_trait, export_extension, json, tracing,
     };
     pub use std::sync::Arc;
 }

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use skillhost_payload::{
-    ActiveSkill, CallContext, EmbeddingModelInfo, ErrorKind, Event, PublishedBody,
-    PublishedDetails, PublishedEntry, PublishedPrompt, PublishedSkills, ReviewDecision,
-    ReviewOffer, ReviewQuestion, SkillContent, SkillProgram, SkillTree, TaskKindSpec, ToolEffect,
+    ActiveSkill, CallContext, ChannelInfo, ChannelPeer, EmbeddingModelInfo, ErrorKind, Event,
+    OutgoingMessage, PublishedBody, PublishedDetails, PublishedEntry, PublishedPrompt,
+    PublishedSkills, ReviewDecision, ReviewOffer, ReviewQuestion, SendOutcome, SkillContent,
+    SkillProgram, SkillTree, TaskKindSpec, ToolEffect,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -378,6 +379,38 @@ pub trait TaskProvider: Send + Sync + 'static {
     /// [`ErrorKind::Unavailable`](crate::ErrorKind) and [`ErrorKind::Timeout`](crate::ErrorKind) are
     /// transient: the task is retried after a pause. Every other error fails it.
     async fn run(&self, cx: &CallContext, run: &TaskRun) -> Result<TaskResult>;
+}
+
+/// A channel: it carries messages between people on another platform and agents.
+///
+/// What people write reaches the kernel by
+/// [`ExtensionContext::receive_message`](crate::ExtensionContext::receive_message), usually from
+/// [`ServiceProvider::run_background`]. The kernel decides who is answered, keeps the threads, and
+/// sends replies, notices and questions through [`ChannelProvider::send`], each until the platform
+/// has it.
+#[async_trait]
+pub trait ChannelProvider: Send + Sync + 'static {
+    /// Returns the properties of the channel. Quick: it is called before every use.
+    fn info(&self) -> ChannelInfo;
+
+    /// Sends a message, or replaces the text and the buttons of one that was sent.
+    ///
+    /// A message whose result the kernel could not store, because it was killed, is sent again with
+    /// the same key.
+    ///
+    /// # Errors
+    /// Every error is transient: the message is sent again, after a pause that grows.
+    async fn send(&self, message: &OutgoingMessage) -> Result<SendOutcome>;
+
+    /// Returns a hint for agents about writing to a person, of at most 500 characters.
+    ///
+    /// The default returns `None`.
+    ///
+    /// # Errors
+    /// An error omits the hint.
+    async fn hint(&self, _peer: &ChannelPeer) -> Result<Option<String>> {
+        Ok(None)
+    }
 }
 
 /// A handler of the events that the manifest's `events.subscribes` lists with `handler: custom`.
