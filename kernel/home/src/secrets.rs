@@ -13,6 +13,9 @@ use skillhost_files::{LinkPolicy, read_limited, write_private};
 /// The longest value that is stored, in bytes.
 const MAX_VALUE_BYTES: usize = 8 * 1024;
 
+/// The length from which on a value is recognized in texts, in bytes.
+const MIN_KNOWN_BYTES: usize = 8;
+
 /// The largest `.env` that is read, in bytes.
 const FILE_LIMIT: u64 = 1024 * 1024;
 
@@ -90,6 +93,23 @@ impl SecretStore {
     #[must_use]
     pub fn get(&self, name: &str) -> Option<String> {
         std::env::var(name).ok().or_else(|| self.from_file.load().get(name).cloned())
+    }
+
+    /// Returns the values of all secrets that are known: those of the file, and those of variables
+    /// whose names end as those of secrets do. Short values are left out, as every text has them.
+    #[must_use]
+    pub fn known_values(&self) -> Vec<SecretString> {
+        let is_secret = |name: &str| {
+            ["_KEY", "_TOKEN", "_SECRET", "_PASSWORD"].iter().any(|suffix| name.ends_with(suffix))
+        };
+        let from_file = self.from_file.load();
+        // Values that are not Unicode cannot be in a text.
+        let from_environment = std::env::vars_os().filter_map(|(name, value)| {
+            let name = name.into_string().ok()?;
+            (is_secret(&name) || from_file.contains_key(&name)).then(|| value.into_string().ok())?
+        });
+        let values = from_file.values().cloned().chain(from_environment);
+        values.filter(|value| value.len() >= MIN_KNOWN_BYTES).map(SecretString::from).collect()
     }
 
     /// Reads `.env` again; returns the names of the secrets in it that have changed.

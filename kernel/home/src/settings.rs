@@ -17,6 +17,7 @@ use crate::home::Home;
 use crate::similar_names::suggest_similar;
 
 mod build;
+mod channels;
 mod configured;
 mod error;
 mod events;
@@ -30,6 +31,7 @@ mod tasks;
 mod workspaces;
 
 pub use build::BuildSettings;
+pub use channels::ChannelSettings;
 pub use configured::{ConfigOverrides, load_overrides, overrides_path, store_overrides};
 pub use error::SettingsError;
 pub use events::EventsSettings;
@@ -61,6 +63,9 @@ const CONFIGURED: &str = "sandbox/data/kernel/configured.json";
 pub struct Settings {
     /// Ids of shipped extensions that `sandbox/extensions` may shadow.
     pub allow_shadowing: Vec<String>,
+    /// By channel id: the agents that answer there, and limits.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub channels: BTreeMap<String, ChannelSettings>,
     /// Delivery of events.
     pub events: EventsSettings,
     /// By extension id: keys that override the manifest's `config`.
