@@ -10,7 +10,7 @@ use std::sync::Arc;
 use skillhost_budget::{ExhaustedLimit, RunBudget};
 use skillhost_control::{MessageError, MessageFailure};
 use skillhost_conversation::{ModelError, ModelErrorKind, ThreadError};
-use skillhost_core::KernelError;
+use skillhost_core::{ContextBlock, KernelError};
 use skillhost_payload::{ErrorKind, Workspace};
 use tokio_util::sync::CancellationToken;
 
@@ -75,6 +75,10 @@ pub struct RunRequest {
     pub budget: Option<Arc<RunBudget>>,
     /// The control of the run by that task.
     pub control: Option<Arc<dyn RunControl>>,
+    /// The kernel's block about the channel that the reply goes to.
+    pub channel_block: Option<ContextBlock>,
+    /// Whether the run reaches no directory of the user, as for a guest of a channel.
+    pub is_confined: bool,
 }
 
 /// An error that ended a run. All messages until then are in the thread.

@@ -36,6 +36,8 @@ pub struct TurnRequest {
     pub correlation_id: Option<String>,
     /// The workspaces of the run; `None` for those of the kernel.
     pub workspaces: Option<Vec<Workspace>>,
+    /// The kernel's block about the channel that the reply goes to.
+    pub channel_block: Option<ContextBlock>,
 }
 
 /// A composed turn.
@@ -163,9 +165,14 @@ impl AgentRuntime {
             let next =
                 || CallContext { call_id: self.extensions().next_call_id(), ..context.clone() };
             let chain = self.extensions().pin_state(|state| state.chain.pin());
-            let blocks = chain
+            let mut blocks = chain
                 .collect_blocks(&next, &request.prompt, self.extensions().limits().context)
                 .await;
+            if let Some(block) = request.channel_block.clone() {
+                // The kernel's own block is the first one of its priority.
+                let at = blocks.iter().position(|other| other.priority >= block.priority);
+                blocks.insert(at.unwrap_or(blocks.len()), block);
+            }
             let workspaces = match request.workspaces.clone() {
                 Some(workspaces) => workspaces,
                 None => self.resolve_workspaces(Vec::new()).await.0,

@@ -94,6 +94,8 @@ impl AgentRuntime {
             message_id: None,
             correlation_id: context.correlation_id.clone(),
             workspaces: Vec::new(),
+            channel_block: None,
+            is_confined: false,
         };
         // The delegated run counts its own time, for this run too.
         let _waiting = session.budget.start_wait(context.call_id);

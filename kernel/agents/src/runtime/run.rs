@@ -155,6 +155,7 @@ impl AgentRun<'_> {
             origin: CallOrigin::Agent,
             correlation_id: self.session.correlation_id.clone(),
             workspaces: Some(self.session.workspaces.clone()),
+            channel_block: self.session.channel_block.clone(),
         };
         let composed = self.cancellable(self.agents.compose_turn(&request)).await??;
         for block in &composed.blocks {

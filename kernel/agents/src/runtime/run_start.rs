@@ -7,7 +7,7 @@ use arc_swap::ArcSwap;
 use futures::future::BoxFuture;
 use skillhost_budget::{BudgetLimits, RunBudget};
 use skillhost_conversation::{Channel, RunEntry, RunHeader, RunOutcome, Thread, Transcript};
-use skillhost_core::{Agent, PinnedInstance};
+use skillhost_core::{Agent, ContextBlock, PinnedInstance};
 use skillhost_manifest::Manifest;
 use skillhost_payload::{
     AgentAnswer, AgentTask, CallError, CallOrigin, ErrorKind, OperatorCommand, SkillRef, Workspace,
@@ -60,6 +60,10 @@ pub(super) struct RunSpec {
     pub(super) correlation_id: Option<String>,
     /// The operator's workspaces, for a run without a parent.
     pub(super) workspaces: Vec<Workspace>,
+    /// The kernel's block about a channel.
+    pub(super) channel_block: Option<ContextBlock>,
+    /// Whether the run reaches no directory of the user.
+    pub(super) is_confined: bool,
 }
 
 impl AgentRuntime {
@@ -92,6 +96,8 @@ impl AgentRuntime {
                 message_id: request.message_id,
                 correlation_id: request.correlation_id,
                 workspaces: request.workspaces,
+                channel_block: request.channel_block,
+                is_confined: request.is_confined,
             };
             self.start_run(thread, spec).await
         })
@@ -156,6 +162,8 @@ impl AgentRuntime {
                 message_id: None,
                 correlation_id: None,
                 workspaces: Vec::new(),
+                channel_block: None,
+                is_confined: false,
             };
             self.start_run(thread, spec).await
         })
@@ -196,6 +204,8 @@ impl AgentRuntime {
                 message_id: None,
                 correlation_id: context.correlation_id,
                 workspaces: Vec::new(),
+                channel_block: None,
+                is_confined: false,
             };
             // The caller keeps no thread, so the task's messages end with it.
             let mut thread = Thread::in_memory(&agent_id);
@@ -225,6 +235,8 @@ impl AgentRuntime {
             correlation_id,
             message_id,
             workspaces,
+            channel_block,
+            is_confined,
         } = spec;
         // A run that cannot start leaves no message in the thread.
         agent.require_ready()?;
@@ -244,7 +256,7 @@ impl AgentRuntime {
         let (workspaces, workspace_notes) = match &parent {
             Some(parent) => (parent.workspaces.clone(), Vec::new()),
             // A client of the MCP server has skills, not the user's files.
-            None if origin == CallOrigin::Mcp => (Vec::new(), Vec::new()),
+            None if origin == CallOrigin::Mcp || is_confined => (Vec::new(), Vec::new()),
             None => self.resolve_workspaces(workspaces).await,
         };
         if parent.is_some() {
@@ -286,6 +298,7 @@ impl AgentRuntime {
             delegation_chain,
             call_chain,
             workspaces,
+            channel_block,
             // One approval at a time, even with several agents working for the same user.
             approval_lock: parent
                 .map_or_else(Arc::default, |parent| Arc::clone(&parent.approval_lock)),

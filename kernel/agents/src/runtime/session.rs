@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use arc_swap::ArcSwap;
 use futures::future::BoxFuture;
 use skillhost_budget::RunBudget;
+use skillhost_core::ContextBlock;
 use skillhost_manifest::ExtensionId;
 use skillhost_payload::{CallContext, Workspace};
 use tokio::sync::Notify;
@@ -52,6 +53,8 @@ pub(crate) struct RunSession {
     pub(crate) call_chain: Vec<String>,
     /// The directories of the user that its calls may reach.
     pub(crate) workspaces: Vec<Workspace>,
+    /// The kernel's block about the channel that the reply goes to.
+    pub(crate) channel_block: Option<ContextBlock>,
     /// Serializes approvals and secret prompts of one root thread.
     pub(crate) approval_lock: Arc<tokio::sync::Mutex<()>>,
     /// The keys of the calls that their tools have parked.

@@ -139,6 +139,7 @@ async fn turn_identifies_agent_to_extensions() {
         origin: CallOrigin::Agent,
         correlation_id: Some("m-1".into()),
         workspaces: None,
+        channel_block: None,
     };
     let turn = fixture.kernel.agents().compose_turn(&request).await.unwrap();
     let (instructions, block) = turn.system_prompt.split_once("\n\n---\n\n").unwrap();
