@@ -189,6 +189,7 @@ impl KernelConnection for SocketKernel<'_> {
             text,
             model,
             workspaces: terminal.workspaces.to_vec(),
+            channel: None,
         };
         self.send_and_follow(ControlRequest::Talk(message), terminal).await
     }

@@ -42,7 +42,10 @@ pub use endpoint::{check_peer, prepare_directory};
 #[cfg(unix)]
 pub use lines::{LINE_LIMIT, spawn_line_reader, with_timeout, write_line};
 pub use load_report::{LoadReport, LoadTimings, LoadedAgent, LoadedExtension};
-pub use message::{ClientMessage, MessageError, MessageFailure, ServerMessage, UserMessage};
+pub use message::{
+    ChannelOrigin, ChannelRole, ClientMessage, MessageError, MessageFailure, ServerMessage,
+    UserMessage,
+};
 pub use question::{DecisionSurface, QuestionClosure, QuestionDecision, QuestionReference};
 pub use request::{ControlRequest, ControlResponse};
 pub use schedule::{LastRun, ScheduleRunOutcome, ScheduleSummary};

@@ -6,7 +6,7 @@ use skillhost_conversation::{
     ApprovalDecision, ApprovalRequest, PersonQuestion, PersonReply, RunEvent, RunOutcome,
     SecretPrompt, SecretReply, UncertainCall, UncertainDecision,
 };
-use skillhost_payload::{CallError, Workspace};
+use skillhost_payload::{CallError, ChannelPeer, Workspace};
 
 use crate::question::{DecisionSurface, QuestionClosure, QuestionReference};
 
@@ -28,6 +28,44 @@ pub struct UserMessage {
     /// The operator's workspaces for this message, besides those of the kernel.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub workspaces: Vec<Workspace>,
+    /// The person who wrote it in a channel. Only the kernel sets it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub channel: Option<Box<ChannelOrigin>>,
+}
+
+/// The origin of a user message that a channel received.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChannelOrigin {
+    /// The channel.
+    pub channel: String,
+    /// The person; the name is untrusted.
+    pub peer: ChannelPeer,
+    /// The role of the person.
+    pub role: ChannelRole,
+    /// Whether several people can write and read in the conversation.
+    #[serde(default)]
+    pub is_group: bool,
+}
+
+/// The role of a person on a channel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ChannelRole {
+    /// Decides about questions of the channel's conversations.
+    Owner,
+    /// Only talks to the agents that are listed for guests.
+    Guest,
+}
+
+impl ChannelRole {
+    /// Returns the name, as stored and printed.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Owner => "owner",
+            Self::Guest => "guest",
+        }
+    }
 }
 
 /// A message from the kernel to a client. [`ServerMessage::Done`], [`ServerMessage::Failed`] and

@@ -8,7 +8,7 @@ use skillhost_events::topic;
 use skillhost_manifest::ExtensionId;
 use skillhost_payload::{
     AgentTask, CallError, ErrorKind, Event, SecretRequest, SecretValue, SubscribeRequest,
-    SubscriptionId, ToolCall, UserNotice, host_method,
+    SubscriptionId, ToolCall, UserNotice, channel_interface, host_method,
 };
 
 use crate::extension_host::ExtensionHost;
@@ -139,6 +139,26 @@ impl HostCallbacks {
                 services()?.report_task_progress(self.extension.as_str(), report).await?;
                 Ok(Vec::new())
             }
+            host_method::RECEIVE_MESSAGE => {
+                let channel = self.require_channel(&host)?;
+                let message = decode_request(payload)?;
+                encode_reply(&services()?.receive_message(channel, message).await?)
+            }
+            host_method::PRESS_BUTTON => {
+                let channel = self.require_channel(&host)?;
+                let button = decode_request(payload)?;
+                encode_reply(&services()?.press_button(channel, button).await?)
+            }
+            host_method::LOAD_CHANNEL_CURSOR => {
+                let channel = self.require_channel(&host)?;
+                encode_reply(&services()?.load_channel_cursor(channel).await?)
+            }
+            host_method::STORE_CHANNEL_CURSOR => {
+                let channel = self.require_channel(&host)?;
+                let cursor = decode_request(payload)?;
+                services()?.store_channel_cursor(channel, cursor).await?;
+                Ok(Vec::new())
+            }
             host_method::REQUEST_RESTART => {
                 let UserNotice { text } = decode_request(payload)?;
                 services()?.request_restart(&text, self.extension.as_str()).await?;
@@ -163,6 +183,22 @@ impl HostCallbacks {
                 }
             },
         }
+    }
+
+    /// Returns the channel that this extension is: its own id, so that none receives messages in
+    /// the name of another.
+    fn require_channel(&self, host: &ExtensionHost) -> Result<&str, CallError> {
+        let id = self.extension.as_str();
+        let instance = host.pin_instance(id).ok_or_else(|| {
+            // During its start the replies could not be sent.
+            CallError::new(ErrorKind::Unavailable, format!("`{id}` is not loaded yet"))
+        })?;
+        if !instance.provides(channel_interface::NAME) {
+            let message = format!("`{id}` is not a channel");
+            return Err(CallError::new(ErrorKind::Denied, message)
+                .with_hint("implement `ChannelProvider` and export `channel`"));
+        }
+        Ok(id)
     }
 
     async fn call_provider(
@@ -267,6 +303,9 @@ mod tests {
         assert_eq!(reply, (ErrorKind::Unavailable, absent));
         let malformed = "malformed path `a/skill`".to_owned();
         assert_eq!(answer("[a]", "provider/a/skill").await, (ErrorKind::Protocol, malformed));
+        let early = "`b` is not loaded yet".to_owned();
+        let reply = answer("[a]", "receive_message").await;
+        assert_eq!(reply, (ErrorKind::Unavailable, early));
         let unknown = "unknown method `reboot`".to_owned();
         assert_eq!(answer("[a]", "reboot").await, (ErrorKind::Protocol, unknown));
         let (kind, message) = answer("[a]", "subscribe").await;

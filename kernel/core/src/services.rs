@@ -2,8 +2,8 @@
 
 use async_trait::async_trait;
 use skillhost_payload::{
-    AgentAnswer, AgentTask, CallError, StoreTaskStepRequest, TaskProgressReport, ToolCall,
-    ToolOutput,
+    AgentAnswer, AgentTask, ButtonOutcome, CallError, ChannelCursor, InboundOutcome,
+    IncomingMessage, PressedButton, StoreTaskStepRequest, TaskProgressReport, ToolCall, ToolOutput,
 };
 
 use crate::state::KernelState;
@@ -29,6 +29,30 @@ pub trait HostServices: Send + Sync {
         &self,
         extension: &str,
         report: TaskProgressReport,
+    ) -> Result<(), CallError>;
+
+    /// Receives a message of a person from a channel; it is durable when this returns.
+    async fn receive_message(
+        &self,
+        channel: &str,
+        message: IncomingMessage,
+    ) -> Result<InboundOutcome, CallError>;
+
+    /// Handles a button that a person pressed in a channel.
+    async fn press_button(
+        &self,
+        channel: &str,
+        button: PressedButton,
+    ) -> Result<ButtonOutcome, CallError>;
+
+    /// Loads the stored position of a channel.
+    async fn load_channel_cursor(&self, channel: &str) -> Result<ChannelCursor, CallError>;
+
+    /// Stores the position of a channel.
+    async fn store_channel_cursor(
+        &self,
+        channel: &str,
+        cursor: ChannelCursor,
     ) -> Result<(), CallError>;
 
     /// Requests a restart of the kernel.

@@ -180,6 +180,7 @@ async fn publish_wake(
         text: describe_end(task),
         model: None,
         workspaces: Vec::new(),
+        channel: None,
     };
     let payload = to_raw_value(&message).map_err(|error| CallError::protocol_error(&error))?;
     let event = Event {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use skillhost_agents::{AgentRuntime, NoticeSource, RunGate};
+use skillhost_channels::ChannelHub;
 use skillhost_core::ToolTable;
 use skillhost_payload::{
     CallContext, CallError, CallOrigin, ErrorKind, PreparedTask, StoreTaskStepRequest,
@@ -16,6 +17,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::agent_task::AgentTaskExecutor;
+use crate::delivery_task::DeliveryTaskExecutor;
 use crate::end_notices::EndNotices;
 use crate::engine_parts::EngineParts;
 use crate::extension_runs::ExtensionRuns;
@@ -36,6 +38,8 @@ pub struct EngineOptions {
     pub agents: AgentRuntime,
     /// The queue of the home.
     pub queue: TaskQueue,
+    /// The channels of the home.
+    pub channels: Arc<ChannelHub>,
     /// The gate of all runs.
     pub gate: Arc<RunGate>,
     /// Returns whether this process holds the lock for claiming.
@@ -75,7 +79,7 @@ impl TaskEngine {
     /// Creates an engine that is not started.
     #[must_use]
     pub fn new(options: EngineOptions) -> Self {
-        let EngineOptions { agents, queue, gate, can_claim } = options;
+        let EngineOptions { agents, queue, channels, gate, can_claim } = options;
         let lease = agents.extensions().settings().tasks.lease();
         let weak = agents.downgrade();
         let notices = Arc::new(EndNotices::new(weak.clone(), queue.clone()));
@@ -88,8 +92,12 @@ impl TaskEngine {
         let extension_runs = Arc::new(ExtensionRuns::new(Arc::clone(&gate)));
         let extension_tasks =
             ExtensionTaskExecutor { agents: agents.clone(), runs: Arc::clone(&extension_runs) };
-        let executors: Vec<Arc<dyn TaskExecutor>> =
-            vec![Arc::new(agent_tasks), Arc::new(tool_tasks), Arc::new(extension_tasks)];
+        let executors: Vec<Arc<dyn TaskExecutor>> = vec![
+            Arc::new(agent_tasks),
+            Arc::new(tool_tasks),
+            Arc::new(extension_tasks),
+            Arc::new(DeliveryTaskExecutor { hub: channels }),
+        ];
         let problem = Mutex::default();
         let parts = EngineParts { agents, queue, gate, can_claim, executors, lease, problem };
         let parts = Arc::new(parts);

@@ -9,6 +9,7 @@
 
 mod agent_submission;
 mod agent_task;
+mod delivery_task;
 mod end_notices;
 mod engine;
 mod engine_parts;

@@ -22,6 +22,11 @@ pub(crate) trait TaskExecutor: Send + Sync {
         None
     }
 
+    /// Returns the number of workers that only this kind has; `None` shares those of the settings.
+    fn own_workers(&self) -> Option<usize> {
+        None
+    }
+
     /// Executes a task until it ends or stops. The engine drops the future when the claim is lost.
     async fn execute(&self, run: &TaskRun) -> RunEnd;
 }

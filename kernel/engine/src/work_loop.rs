@@ -8,8 +8,8 @@ use std::time::Duration;
 use futures::FutureExt as _;
 use skillhost_tasks::{
     ClaimFilter, ClaimedTask, FailureReason, HeartbeatStatus, LostWorkers, QueueError,
-    QueueErrorKind, ReleaseReason, TaskAmounts, TaskClaim, TaskId, TaskOutcome, TaskState,
-    WaitOutcome,
+    QueueErrorKind, ReleaseReason, TaskAmounts, TaskClaim, TaskId, TaskKind, TaskOutcome,
+    TaskState, WaitOutcome,
 };
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use crate::engine_parts::EngineParts;
 use crate::outbox_relay::{RelayError, relay_outbox};
 use crate::task_lease::TaskLease;
-use crate::task_run::{RunEnd, TaskRun};
+use crate::task_run::{RunEnd, TaskExecutor, TaskRun};
 
 /// The longest interval of sweeps, and the longest wait for a change.
 const POLL_INTERVAL: Duration = Duration::from_secs(5);
@@ -40,6 +40,8 @@ pub(crate) struct WorkLoop {
     has_recovered: bool,
     running: JoinSet<TaskId>,
     leases: HashMap<TaskId, Arc<TaskLease>>,
+    /// The running tasks whose kind has workers of its own.
+    separate: HashMap<TaskId, TaskKind>,
     last_heartbeat: Instant,
     last_sweep: Instant,
     /// The last claim found fewer tasks than there were workers.
@@ -55,6 +57,7 @@ impl WorkLoop {
             has_recovered: false,
             running: JoinSet::new(),
             leases: HashMap::new(),
+            separate: HashMap::new(),
             last_heartbeat: now,
             last_sweep: now,
             is_drained: false,
@@ -178,38 +181,55 @@ impl WorkLoop {
     }
 
     async fn claim_due(&mut self) -> Result<(), QueueError> {
-        let free = self.engine.worker_limit().saturating_sub(self.leases.len());
-        let queue = &self.engine.queue;
-        if free == 0 || self.is_drained {
+        let pools = self.free_pools();
+        let queue = self.engine.queue.clone();
+        if pools.is_empty() || self.is_drained {
             return Ok(());
         }
         match queue.next_due().await? {
             Some(due) if due <= queue.store().now_ms().await? => {}
             _ => return Ok(()),
         }
-        let filter = self.claim_filter();
-        let claimed_at = Instant::now();
-        let claimed = queue.claim(&self.worker, filter, free, self.engine.lease).await?;
         // Tasks that are due but cannot be claimed, such as those of a lane, wait for a change.
-        self.is_drained = claimed.len() < free;
-        if !claimed.is_empty() && self.leases.is_empty() {
-            self.last_heartbeat = claimed_at;
-        }
-        for claimed in claimed {
-            self.start_task(claimed, claimed_at);
+        self.is_drained = true;
+        for (filter, free) in pools {
+            let claimed_at = Instant::now();
+            let claimed = queue.claim(&self.worker, filter, free, self.engine.lease).await?;
+            self.is_drained &= claimed.len() < free;
+            if !claimed.is_empty() && self.leases.is_empty() {
+                self.last_heartbeat = claimed_at;
+            }
+            for claimed in claimed {
+                self.start_task(claimed, claimed_at);
+            }
         }
         Ok(())
     }
 
-    /// Returns the tasks that this process can execute. Of a shared queue, those of targets that it
-    /// lacks are left to others; of its own queue, they fail.
-    fn claim_filter(&self) -> ClaimFilter {
+    /// Returns the tasks that this process can execute, with the number of free workers: of the
+    /// workers of the settings, and of each kind that has its own. Of a shared queue, the tasks of
+    /// targets that this process lacks are left to others; of its own queue, they fail.
+    fn free_pools(&self) -> Vec<(ClaimFilter, usize)> {
         let is_shared = self.engine.queue.store().is_shared();
-        let targets = self.engine.executors.iter().map(|executor| {
-            let targets = is_shared.then(|| executor.local_targets()).flatten();
-            (executor.kind(), targets)
-        });
-        ClaimFilter { targets: targets.collect() }
+        let mut common = Vec::new();
+        let mut pools = Vec::new();
+        for executor in &self.engine.executors {
+            let kind = executor.kind();
+            let targets = (kind, is_shared.then(|| executor.local_targets()).flatten());
+            match executor.own_workers() {
+                None => common.push(targets),
+                Some(workers) => {
+                    let busy = self.separate.values().filter(|other| **other == kind).count();
+                    let filter = ClaimFilter { targets: vec![targets] };
+                    pools.push((filter, workers.saturating_sub(busy)));
+                }
+            }
+        }
+        let busy = self.leases.len().saturating_sub(self.separate.len());
+        let free = self.engine.worker_limit().saturating_sub(busy);
+        pools.push((ClaimFilter { targets: common }, free));
+        pools.retain(|(_, free)| *free > 0);
+        pools
     }
 
     /// Returns the interval of heartbeats: two may be late.
@@ -227,6 +247,12 @@ impl WorkLoop {
         let id = claim.task.clone();
         let lease = Arc::new(TaskLease::new(claim, claimed_at, self.engine.lease));
         self.leases.insert(id.clone(), Arc::clone(&lease));
+        let kind = claimed.task.kind;
+        let has_own_workers =
+            |one: &Arc<dyn TaskExecutor>| one.kind() == kind && one.own_workers().is_some();
+        if self.engine.executors.iter().any(has_own_workers) {
+            self.separate.insert(id.clone(), kind);
+        }
         let engine = Arc::clone(&self.engine);
         let run = TaskRun::new(engine.queue.clone(), claimed, lease);
         self.running.spawn(async move {
@@ -249,9 +275,15 @@ impl WorkLoop {
 
     fn remove_ended(&mut self, ended: Option<TaskId>) {
         match ended {
-            Some(id) => drop(self.leases.remove(&id)),
+            Some(id) => {
+                self.leases.remove(&id);
+                self.separate.remove(&id);
+            }
             // Panics are caught within the task, so this one was aborted with the runtime.
-            None => self.leases.retain(|_, lease| Arc::strong_count(lease) > 1),
+            None => {
+                self.leases.retain(|_, lease| Arc::strong_count(lease) > 1);
+                self.separate.retain(|id, _| self.leases.contains_key(id));
+            }
         }
         self.is_drained = false;
     }
@@ -277,7 +309,7 @@ impl WorkLoop {
             wait =
                 wait.min(self.heartbeat_interval().saturating_sub(self.last_heartbeat.elapsed()));
         }
-        let has_free_worker = self.leases.len() < self.engine.worker_limit();
+        let has_free_worker = !self.free_pools().is_empty();
         if !self.is_drained
             && has_free_worker
             && let Some(due) = queue.next_due().await?

@@ -5,6 +5,7 @@ use std::sync::{Arc, Weak};
 use async_trait::async_trait;
 use futures::future::BoxFuture;
 use skillhost_agents::{AgentRuntime, RunGate, kernel_tool_table};
+use skillhost_channels::ChannelHub;
 use skillhost_command::add_command_tool;
 use skillhost_control::{
     LoadReport, ReloadOutcome, ScheduleRunOutcome, ScheduleSummary, ServerMessage,
@@ -16,8 +17,8 @@ use skillhost_engine::{AgentTaskSubmitter, EngineOptions, TaskEngine};
 use skillhost_events::EventBus;
 use skillhost_home::{Home, SecretStore};
 use skillhost_payload::{
-    AgentAnswer, AgentTask, CallError, StoreTaskStepRequest, TaskProgressReport, ToolCall,
-    ToolOutput,
+    AgentAnswer, AgentTask, ButtonOutcome, CallError, ChannelCursor, InboundOutcome,
+    IncomingMessage, PressedButton, StoreTaskStepRequest, TaskProgressReport, ToolCall, ToolOutput,
 };
 use skillhost_programs::add_program_tools;
 use skillhost_questions::QuestionTable;
@@ -27,6 +28,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::agent_updates::reload_agent;
 use crate::bus::BuiltinHandler;
+use crate::channel_handler::ChannelEventHandler;
+use crate::channels::KernelChannels;
 use crate::config_watch::{ConfigWatch, POLL_INTERVAL};
 use crate::conversations::MessageChannels;
 use crate::kernel_start::KernelStart;
@@ -56,6 +59,7 @@ struct KernelShared {
     questions: Arc<QuestionTable>,
     reviews: Arc<ProviderReviewLedger>,
     conversations: Arc<MessageChannels>,
+    channels: Arc<ChannelHub>,
     messages: UserMessages,
     /// Cancelled when the kernel shuts down.
     stopping: CancellationToken,
@@ -92,30 +96,40 @@ impl Kernel {
         let questions = Arc::new(QuestionTable::new(queue.clone()));
         let live_limit = host.settings().tasks.live_limit().unwrap_or(host.limits().approval);
         let conversations = Arc::new(MessageChannels::new(Arc::clone(&questions), live_limit));
+        let reviews = Arc::new(ProviderReviewLedger::new(Arc::clone(&host)));
+        let (channels, environment) = KernelChannels::create_hub(
+            &agents,
+            queue.clone(),
+            Arc::clone(&questions),
+            Arc::clone(&reviews),
+        );
         let handler = UserMessageHandler::new(
             agents.clone(),
             Arc::clone(&conversations),
             Arc::clone(&questions),
             Arc::clone(&restarts),
+            Arc::clone(&channels),
         );
         let handler = Arc::new(handler);
         let closed = QuestionHandler::new(Arc::clone(&questions), Arc::clone(&handler));
-        let reviews = Arc::new(ProviderReviewLedger::new(Arc::clone(&host)));
         let proposals = ReviewHandler::new(Arc::clone(&questions), Arc::clone(&reviews));
         let task_ends = Arc::new(TaskEndHandler::default());
-        let builtin: Vec<Arc<dyn BuiltinHandler>> = vec![
+        let mut builtin: Vec<Arc<dyn BuiltinHandler>> = vec![
             handler,
             Arc::new(closed),
             Arc::new(proposals),
             Arc::clone(&task_ends) as Arc<dyn BuiltinHandler>,
         ];
+        builtin.extend(ChannelEventHandler::create_all(&channels, &host));
         let submitter = AgentTaskSubmitter::new(agents.downgrade(), queue.clone());
         let delivery = EventDelivery::new(agents.clone(), submitter.clone(), builtin);
         let delivery = Arc::new(delivery);
+        environment.set_delivery(&delivery);
         let serving = Arc::downgrade(&delivery);
         let tasks = Arc::new(TaskEngine::new(EngineOptions {
             agents: agents.clone(),
             queue,
+            channels: Arc::clone(&channels),
             gate,
             can_claim: Box::new(move || serving.upgrade().is_some_and(|it| it.is_prepared())),
         }));
@@ -139,6 +153,7 @@ impl Kernel {
             questions,
             reviews,
             conversations,
+            channels,
             messages,
             stopping: CancellationToken::new(),
             stop_requested: CancellationToken::new(),
@@ -258,6 +273,9 @@ impl Kernel {
             self.shared.delivery.start_delivery().await?;
             if let Err(error) = self.shared.questions.withdraw_leftovers().await {
                 tracing::error!(%error, "questions of an earlier kernel could not be withdrawn");
+            }
+            if let Err(error) = self.shared.channels.load_home_name().await {
+                tracing::error!(%error, "deliveries of a shared queue wait for the next start");
             }
             self.shared.tasks.start();
             Ok(())
@@ -386,6 +404,34 @@ impl HostServices for KernelShared {
         report: TaskProgressReport,
     ) -> Result<(), CallError> {
         self.tasks.report_task_progress(extension, report).await
+    }
+
+    async fn receive_message(
+        &self,
+        channel: &str,
+        message: IncomingMessage,
+    ) -> Result<InboundOutcome, CallError> {
+        self.channels.receive_message(channel, message).await
+    }
+
+    async fn press_button(
+        &self,
+        channel: &str,
+        button: PressedButton,
+    ) -> Result<ButtonOutcome, CallError> {
+        self.channels.press_button(channel, &button).await
+    }
+
+    async fn load_channel_cursor(&self, channel: &str) -> Result<ChannelCursor, CallError> {
+        self.channels.load_cursor(channel).await
+    }
+
+    async fn store_channel_cursor(
+        &self,
+        channel: &str,
+        cursor: ChannelCursor,
+    ) -> Result<(), CallError> {
+        self.channels.store_cursor(channel, cursor).await
     }
 
     async fn request_restart(&self, reason: &str, by: &str) -> Result<(), CallError> {

@@ -10,6 +10,8 @@
 mod agent_updates;
 mod boot;
 mod bus;
+mod channel_handler;
+mod channels;
 mod config_watch;
 #[cfg(unix)]
 pub mod control;

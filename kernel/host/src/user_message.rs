@@ -6,15 +6,20 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use skillhost_agents::{AgentRuntime, RunError, RunRequest};
-use skillhost_control::{MessageError, MessageFailure, ServerMessage, UserMessage};
+use skillhost_channels::ChannelHub;
+use skillhost_control::{
+    ChannelOrigin, ChannelRole, MessageError, MessageFailure, ServerMessage, UserMessage,
+};
 use skillhost_conversation::{Channel as _, RunEvent, RunOutcome, ThreadStore};
-use skillhost_core::spawn_blocking;
+use skillhost_core::{ContextBlock, ContextOutcome, spawn_blocking};
 use skillhost_events::{DeadLetter, Delivery, EventBus, StoredEvent, topic};
 use skillhost_home::OPERATOR_SOURCE;
+use skillhost_manifest::ExtensionId;
 use skillhost_payload::{CallError, ErrorKind, Event, OperatorCommand};
 use skillhost_questions::{QuestionTable, message_of_question};
 
 use crate::bus::{BuiltinHandler, HandlerOutcome};
+use crate::channels::CHANNEL_SOURCE;
 use crate::conversations::{MessageChannel, MessageChannels};
 use crate::restart::RestartCoordinator;
 use crate::serving::EventDelivery;
@@ -71,6 +76,8 @@ impl UserMessages {
         &self,
         message: UserMessage,
     ) -> Result<Arc<MessageChannel>, CallError> {
+        // A client acts as the operator, not as a person of a channel.
+        let message = UserMessage { channel: None, ..message };
         let id = message.message_id.clone();
         if id.is_empty()
             || id.len() > 64
@@ -165,6 +172,7 @@ pub(crate) struct UserMessageHandler {
     conversations: Arc<MessageChannels>,
     questions: Arc<QuestionTable>,
     restarts: Arc<RestartCoordinator>,
+    channels: Arc<ChannelHub>,
 }
 
 impl UserMessageHandler {
@@ -173,8 +181,9 @@ impl UserMessageHandler {
         conversations: Arc<MessageChannels>,
         questions: Arc<QuestionTable>,
         restarts: Arc<RestartCoordinator>,
+        channels: Arc<ChannelHub>,
     ) -> Self {
-        Self { agents, conversations, questions, restarts }
+        Self { agents, conversations, questions, restarts, channels }
     }
 
     /// Runs the agent on a message, or continues its run after a decision, unless it is answered.
@@ -204,7 +213,7 @@ impl UserMessageHandler {
             Err(error) => return HandlerOutcome::Failed(error.into()),
         }
         let channel = conversations.get_or_create(message);
-        let reply = match run_message(&self.agents, message, Arc::clone(&channel)).await {
+        let reply = match self.run_message(message, Arc::clone(&channel)).await {
             Ok(outcome) => MessageReply::Outcome(outcome),
             Err(RunError::Restarting) => {
                 let again = self.restarts.will_restart();
@@ -225,6 +234,48 @@ impl UserMessageHandler {
         let published = publish_reply(events, message, &reply).await;
         conversations.close(id, reply.into());
         published.map_or_else(HandlerOutcome::Failed, |()| HandlerOutcome::Done)
+    }
+
+    async fn run_message(
+        &self,
+        message: &UserMessage,
+        channel: Arc<MessageChannel>,
+    ) -> Result<RunOutcome, RunError> {
+        let agents = &self.agents;
+        let threads = ThreadStore::new(agents.extensions().home());
+        let id = message.thread.clone();
+        let opening = spawn_blocking(move || threads.open(&id)).await;
+        let mut thread = opening.map_err(|error| RunError::Agent(error.into()))??;
+        if let Some(note) = thread.recovery_note() {
+            let (agent_id, text) =
+                (message.agent.clone(), format!("thread {}: {note}", thread.id()));
+            channel.on_event(&RunEvent::Note { agent_id, text });
+        }
+        let is_guest = |origin: &ChannelOrigin| origin.role == ChannelRole::Guest;
+        let request = RunRequest {
+            agent: Some(message.agent.clone()),
+            model: message.model.clone(),
+            prompt: message.text.clone(),
+            cancel: channel.cancel.clone(),
+            message_id: Some(message.message_id.clone()),
+            correlation_id: Some(message.message_id.clone()),
+            workspaces: message.workspaces.clone(),
+            channel_block: self.compose_channel_block(message).await,
+            is_confined: message.channel.as_deref().is_some_and(is_guest),
+            ..RunRequest::default()
+        };
+        let outcome = agents.run_agent(&mut thread, request, channel).await;
+        // The next message may come from another client, whose user has to approve again.
+        agents.run_sessions().clear_approvals(thread.id());
+        outcome
+    }
+
+    /// Returns the block about the channel of a message.
+    async fn compose_channel_block(&self, message: &UserMessage) -> Option<ContextBlock> {
+        let origin = message.channel.as_deref()?;
+        let extension = ExtensionId::new(&origin.channel).ok()?;
+        let text = self.channels.compose_block(origin).await;
+        Some(ContextBlock { extension, priority: 0, outcome: ContextOutcome::Text(text) })
     }
 
     /// Withdraws the questions of earlier messages in the thread: the user goes on without them.
@@ -267,11 +318,15 @@ impl BuiltinHandler for UserMessageHandler {
 }
 
 /// Reads a message from its event.
-fn parse_message(event: &StoredEvent) -> Result<UserMessage, CallError> {
+pub(crate) fn parse_message(event: &StoredEvent) -> Result<UserMessage, CallError> {
     let mut message: UserMessage = parse_payload(&event.payload)?;
     // An extension may publish such an event, but it cannot give access to a directory.
     if event.source != OPERATOR_SOURCE {
         message.workspaces.clear();
+    }
+    // Only the kernel knows the people of channels.
+    if !event.source.starts_with(CHANNEL_SOURCE) {
+        message.channel = None;
     }
     Ok(message)
 }
@@ -287,36 +342,6 @@ fn parked_error(questions: &[String]) -> MessageError {
         }
     };
     MessageError { what: MessageFailure::Parked, error }
-}
-
-async fn run_message(
-    agents: &AgentRuntime,
-    message: &UserMessage,
-    channel: Arc<MessageChannel>,
-) -> Result<RunOutcome, RunError> {
-    let threads = ThreadStore::new(agents.extensions().home());
-    let id = message.thread.clone();
-    let opening = spawn_blocking(move || threads.open(&id)).await;
-    let mut thread = opening.map_err(|error| RunError::Agent(error.into()))??;
-    if let Some(note) = thread.recovery_note() {
-        let (agent_id, text) = (message.agent.clone(), format!("thread {}: {note}", thread.id()));
-        channel.on_event(&RunEvent::Note { agent_id, text });
-    }
-    let request = RunRequest {
-        agent: Some(message.agent.clone()),
-        model: message.model.clone(),
-        prompt: message.text.clone(),
-        cancel: channel.cancel.clone(),
-        message_id: Some(message.message_id.clone()),
-        correlation_id: Some(message.message_id.clone()),
-        workspaces: message.workspaces.clone(),
-        budget: None,
-        control: None,
-    };
-    let outcome = agents.run_agent(&mut thread, request, channel).await;
-    // The next message may come from another client, whose user has to approve again.
-    agents.run_sessions().clear_approvals(thread.id());
-    outcome
 }
 
 /// Returns the error of a message whose delivery ended the kernel too often, or failed too often.

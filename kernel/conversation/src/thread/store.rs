@@ -128,6 +128,12 @@ impl ThreadStore {
         })
     }
 
+    /// Returns whether a thread exists. Blocks, as all of the store does.
+    #[must_use]
+    pub fn exists(&self, id: &str) -> bool {
+        self.validated_path(id).is_ok_and(|path| path.is_file())
+    }
+
     /// Resumes a thread. An incomplete last line is dropped and noted. Blocks, as all of the store
     /// does.
     ///

@@ -40,6 +40,7 @@ fn user_message() -> UserMessage {
         text: "Do it".into(),
         model: None,
         workspaces: Vec::new(),
+        channel: None,
     }
 }
 

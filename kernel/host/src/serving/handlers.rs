@@ -40,9 +40,9 @@ impl HandlerTable {
     /// Builds the table from the kernel's handlers and the loaded manifests.
     pub(super) fn from_state(state: &KernelState, builtin: &[Arc<dyn BuiltinHandler>]) -> Self {
         let mut all = BTreeMap::new();
-        for handler in builtin {
+        for handler in builtin.iter().filter(|handler| handler.is_active(state)) {
             let target = HandlerTarget::Builtin(Arc::clone(handler));
-            all.insert(format!("kernel:{}", handler.topic()), target);
+            all.insert(format!("{}:{}", handler.owner(), handler.topic()), target);
         }
         let libraries = state.instances.values().map(|instance| &instance.manifest);
         let agents = state.agents.values().map(|agent| &agent.manifest);
