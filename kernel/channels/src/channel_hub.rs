@@ -164,6 +164,14 @@ impl ChannelHub {
     }
 }
 
+/// Returns the target of a channel's deliveries in a queue, which several homes may share.
+///
+/// # Errors
+/// The error of the queue.
+pub async fn delivery_target(queue: &TaskQueue, channel: &str) -> Result<String, CallError> {
+    Ok(to_target(channel, &queue.store().home_identity().await?))
+}
+
 fn to_target(channel: &str, home: &str) -> String {
     match home {
         "" => channel.to_owned(),
@@ -171,3 +179,6 @@ fn to_target(channel: &str, home: &str) -> String {
         home => format!("{channel}@{home}"),
     }
 }
+
+#[cfg(test)]
+pub(crate) mod tests;

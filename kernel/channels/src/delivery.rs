@@ -212,6 +212,11 @@ impl ChannelHub {
         progress: &mut DeliveryProgress,
         log: &dyn DeliveryLog,
     ) -> Result<String, DeliveryStop> {
+        // A person who was revoked since gets no message; buttons are taken away from everyone.
+        let is_closure = matches!(input.body, DeliveryBody::Closure { .. });
+        if !is_closure && !self.store.is_reachable(channel, &input.conversation).await? {
+            return Ok("not sent: no paired person is in the conversation".to_owned());
+        }
         let info = self.environment.fetch_info(channel).await?;
         let limit = progress.limit.unwrap_or(info.text_limit);
         let Some(content) = self.compose_content(input, &info, limit).await? else {
@@ -403,3 +408,6 @@ fn retry_pause_ms(failures: u32) -> u64 {
 fn shorten(text: &str) -> String {
     clean_message(text).chars().take(MAX_REASON_CHARS).collect()
 }
+
+#[cfg(test)]
+mod tests;

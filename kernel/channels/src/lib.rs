@@ -28,7 +28,7 @@ mod shown_text;
 mod store;
 mod text_split;
 
-pub use channel_hub::ChannelHub;
+pub use channel_hub::{ChannelHub, delivery_target};
 pub use delivery::{DeliveryEnd, DeliveryLog, DeliveryTask};
 pub use environment::{ChannelEnvironment, FoundMessage};
 pub use outgoing::new_text_delivery;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-/// The time in which the number of messages is counted, and in which a person is told once.
+/// The time in which the number of messages is counted, and in which a person gets one reply about it.
 const PERIOD_MS: u64 = 60_000;
 /// The number of buckets from which on full ones are removed.
 const MAX_BUCKETS: usize = 1_024;

@@ -17,8 +17,8 @@ use skill_commands::{ExportArgs, SkillCommand};
 use skillhost_builder::ExtensionTemplate;
 use skillhost_chat::{AskArgs, ChatArgs, WorkspaceArgs};
 use skillhost_operations::{
-    BackupArgs, InboxCommand, InitArgs, LogsArgs, RestoreArgs, ServiceCommand, TaskCommand,
-    TrustArgs,
+    BackupArgs, ChannelCommand, InboxCommand, InitArgs, LogsArgs, RestoreArgs, ServiceCommand,
+    TaskCommand, TrustArgs,
 };
 use skillhost_terminal::GlobalArgs;
 
@@ -81,6 +81,9 @@ pub(crate) enum TopLevelCommand {
     /// List and decide the questions that wait for you
     #[command(subcommand)]
     Inbox(InboxCommand),
+    /// List channels, pair and remove the people who may write on them
+    #[command(subcommand, alias = "channels")]
+    Channel(ChannelCommand),
     /// Show events and retry failed deliveries
     #[command(subcommand, alias = "events")]
     Event(EventCommand),

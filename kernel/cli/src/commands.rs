@@ -30,8 +30,8 @@ use clap::error::ErrorKind;
 use skillhost_bundle::expand_log_filter;
 use skillhost_home::Home;
 use skillhost_operations::{
-    WaitingReviews, cmd_backup, cmd_inbox, cmd_init, cmd_logs, cmd_restore, cmd_service,
-    cmd_status, cmd_stop, cmd_task, cmd_trust, mirror_proposals,
+    WaitingReviews, cmd_backup, cmd_channel, cmd_inbox, cmd_init, cmd_logs, cmd_restore,
+    cmd_service, cmd_status, cmd_stop, cmd_task, cmd_trust, mirror_proposals,
 };
 use skillhost_terminal::{
     CliContext, CliError, ColorArg, CommandResult, LogFileWriter, LogWriter, Output, exit,
@@ -152,6 +152,7 @@ fn dispatch(session: &CliContext, command: &TopLevelCommand) -> CommandResult {
         TopLevelCommand::Inbox(command) => {
             cmd_inbox(session, command, &HomeReviewLedger::new(session))
         }
+        TopLevelCommand::Channel(command) => cmd_channel(session, command),
         TopLevelCommand::Event(command) => events::cmd_events(session, command),
         TopLevelCommand::Agent(command) => agent::cmd_agent(session, command),
         TopLevelCommand::Extension(command) => ext::cmd_ext(session, command),

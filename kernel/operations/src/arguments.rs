@@ -1,6 +1,7 @@
 //! The arguments of the commands.
 
 mod backup;
+mod channels;
 mod home;
 mod inbox;
 mod limits;
@@ -9,6 +10,8 @@ mod service;
 mod tasks;
 
 pub use backup::{BackupArgs, RestoreArgs};
+pub use channels::ChannelCommand;
+pub(crate) use channels::{ChannelPairArgs, ChannelRoleArg};
 pub use home::{InitArgs, TrustArgs};
 pub use inbox::InboxCommand;
 pub(crate) use inbox::{InboxAnswerArgs, InboxApproveArgs};

@@ -1,11 +1,12 @@
 //! The commands that create a home, trust it and operate its kernel: `init`, `trust`, `status`,
-//! `stop`, `logs`, `backup`, `restore`, `service`, `task` and `inbox`.
+//! `stop`, `logs`, `backup`, `restore`, `service`, `task`, `inbox` and `channel`.
 //!
 //! None of them starts a kernel: they ask the running one, and read the files of the home.
 
 mod arguments;
 mod backup;
 mod build_consent;
+mod channel;
 mod duration;
 mod inbox;
 mod init;
@@ -19,11 +20,12 @@ mod task_text;
 mod trust;
 
 pub use arguments::{
-    BackupArgs, InboxCommand, InitArgs, LogsArgs, RestoreArgs, ServiceCommand, TaskCommand,
-    TaskSubmitArgs, TrustArgs,
+    BackupArgs, ChannelCommand, InboxCommand, InitArgs, LogsArgs, RestoreArgs, ServiceCommand,
+    TaskCommand, TaskSubmitArgs, TrustArgs,
 };
 pub use backup::{cmd_backup, cmd_restore};
 pub use build_consent::{BuildConsent, ask_build_consent};
+pub use channel::{cmd_channel, find_channel_store_problem};
 pub use inbox::{cmd_inbox, mirror_proposals};
 pub use init::cmd_init;
 pub use logs::cmd_logs;

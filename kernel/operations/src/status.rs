@@ -19,6 +19,7 @@ use skillhost_terminal::{
 pub use waiting::WaitingReviews;
 use waiting::{ReviewSource, WaitingItems};
 
+use crate::channel::ChannelReport;
 use crate::duration::format_duration;
 use crate::task_store::{TaskStoreReport, count_tasks};
 
@@ -50,6 +51,8 @@ struct HomeStatus {
     containment: Vec<CallError>,
     /// The number of tasks in each state that has any.
     tasks: BTreeMap<&'static str, u64>,
+    /// The people of channels.
+    channels: ChannelReport,
     waiting: WaitingItems,
     log: PathBuf,
 }
@@ -109,7 +112,12 @@ fn collect(
         true => Ok(TaskStoreReport::default()),
         false => count_tasks(session, home),
     };
+    let channels = match home.is_untrusted() {
+        true => ChannelReport::default(),
+        false => ChannelReport::load(session, home)?,
+    };
     Ok(HomeStatus {
+        channels,
         state: match (&kernel, holder, supervisor) {
             (Some(_), ..) => KernelState::Running,
             (None, Some(_), _) => KernelState::NotReady,
@@ -176,6 +184,10 @@ impl HomeStatus {
             self.tasks.iter().map(|(state, count)| format!("{count} {state}")).collect();
         if !tasks.is_empty() {
             print_field(output, "tasks", &[tasks.join(", ")])?;
+        }
+        let channels = self.channels.lines();
+        if !channels.is_empty() {
+            print_field(output, "channels", &channels)?;
         }
         let waiting = match self.waiting.lines() {
             lines if lines.is_empty() => vec!["nothing".to_owned()],

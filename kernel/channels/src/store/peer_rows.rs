@@ -173,6 +173,27 @@ impl ChannelStore {
         Ok(revoked.await?.unwrap_or_default())
     }
 
+    /// Returns whether a conversation has a person who may be written to: a person's own one, or one in
+    /// which a paired person wrote last.
+    pub(crate) async fn is_reachable(
+        &self,
+        channel: &str,
+        conversation: &ChannelConversation,
+    ) -> StoreResult<bool> {
+        let (channel, chat) = (channel.to_owned(), conversation.id.clone());
+        let (topic, is_direct) = (topic_key(conversation).to_owned(), !conversation.is_group);
+        let found = self.read(move |conn| {
+            let sql = "SELECT EXISTS (SELECT 1 FROM peers WHERE channel = ?1 AND chat = ?2 AND ?4)
+                OR EXISTS (
+                    SELECT 1 FROM conversations AS place JOIN peers ON peers.channel = place.channel
+                        AND peers.id = place.peer
+                    WHERE place.channel = ?1 AND place.chat = ?2 AND place.topic = ?3
+                )";
+            Ok(conn.query_row(sql, params![channel, chat, topic, is_direct], |row| row.get(0))?)
+        });
+        Ok(found.await?.unwrap_or_default())
+    }
+
     /// Stores the present name of a person, and the conversation for messages to them alone.
     pub(crate) async fn update_peer(
         &self,

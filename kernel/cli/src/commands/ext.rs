@@ -7,7 +7,7 @@ use skillhost_control::{
     ControlRequest, ExtensionDiagnosis, LoadReport, LoadedExtension, ReloadOutcome,
 };
 use skillhost_home::LoadPhase;
-use skillhost_operations::find_task_store_problem;
+use skillhost_operations::{find_channel_store_problem, find_task_store_problem};
 use skillhost_payload::CallError;
 use skillhost_sandbox::{MachineIsolation, SandboxLauncher};
 use skillhost_terminal::{
@@ -114,8 +114,10 @@ fn provides(extension: &LoadedExtension) -> String {
 
 fn doctor(session: &CliContext) -> CommandResult {
     let diagnosis: ExtensionDiagnosis = request_from_kernel(session, ControlRequest::Diagnose)?;
-    let tasks = find_task_store_problem(session)?;
-    let code = if diagnosis.healthy && tasks.is_none() { exit::OK } else { exit::FINDINGS };
+    let (tasks, channels) =
+        (find_task_store_problem(session)?, find_channel_store_problem(session)?);
+    let is_healthy = diagnosis.healthy && tasks.is_none() && channels.is_none();
+    let code = if is_healthy { exit::OK } else { exit::FINDINGS };
     let output = session.output;
     let review = match review_policy(session, &diagnosis.report) {
         // The kernel names the settings that are not valid, and works with the last valid ones.
@@ -126,7 +128,13 @@ fn doctor(session: &CliContext) -> CommandResult {
     let isolation = SandboxLauncher::default().describe_machine();
     if output.json {
         let review = review.as_ref();
-        output.print_json(&ExtDoctorOutput { diagnosis: &diagnosis, review, isolation, tasks })?;
+        output.print_json(&ExtDoctorOutput {
+            diagnosis: &diagnosis,
+            review,
+            isolation,
+            tasks,
+            channels,
+        })?;
         return Ok(code);
     }
     let ExtensionDiagnosis { report, health, pending, delivery, containment, models, .. } =
@@ -150,6 +158,13 @@ fn doctor(session: &CliContext) -> CommandResult {
     if let Some(problem) = tasks {
         output.print_line(format!(
             "{RED}unhealthy{RED:#} {BOLD}tasks{BOLD:#}: not executed: {}",
+            display_safe(&problem.message)
+        ))?;
+        hint(output, &problem.hint)?;
+    }
+    if let Some(problem) = channels {
+        output.print_line(format!(
+            "{RED}unhealthy{RED:#} {BOLD}channels{BOLD:#}: off: {}",
             display_safe(&problem.message)
         ))?;
         hint(output, &problem.hint)?;
@@ -232,6 +247,9 @@ struct ExtDoctorOutput<'d> {
     /// The problem of the file with the tasks.
     #[serde(skip_serializing_if = "Option::is_none")]
     tasks: Option<CallError>,
+    /// The problem of the file with the people of channels.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    channels: Option<CallError>,
 }
 
 /// Returns the review policy for proposals from the settings, or `None` without a registry.

@@ -1,6 +1,6 @@
 //! The commands whose output is paged on a terminal: those that only list or print something.
 
-use skillhost_operations::{InboxCommand, TaskCommand};
+use skillhost_operations::{ChannelCommand, InboxCommand, TaskCommand};
 
 use crate::cli::{
     EventCommand, ExtensionCommand, ModelCommand, ScheduleCommand, ToolCommand, TopLevelCommand,
@@ -21,6 +21,7 @@ pub(super) fn is_paged(command: &TopLevelCommand) -> bool {
             | TaskCommand::Logs { follow: false, .. },
         )
         | TopLevelCommand::Inbox(InboxCommand::List | InboxCommand::Show { .. })
+        | TopLevelCommand::Channel(ChannelCommand::List | ChannelCommand::Peers { .. })
         | TopLevelCommand::Event(EventCommand::DeadLetters)
         | TopLevelCommand::Model(ModelCommand::List)
         | TopLevelCommand::Schedule(ScheduleCommand::List)
