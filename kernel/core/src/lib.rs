@@ -16,6 +16,7 @@ mod context_chain;
 mod context_guard;
 mod elf;
 mod error;
+mod extension_calls;
 mod extension_host;
 pub mod foreign_text;
 mod instance;
@@ -46,6 +47,7 @@ pub use context_chain::{
 };
 pub use elf::ElfError;
 pub use error::{KernelError, NamedObject};
+pub use extension_calls::ExtensionCalls;
 pub use extension_host::{ExtensionHost, ExtensionHostOptions};
 pub use instance::{Instance, PinnedInstance};
 pub use late_load::{ManifestMap, missing_dependency};

@@ -18,6 +18,7 @@ use crate::abi;
 use crate::blocking::spawn_blocking;
 use crate::callbacks::HostCallbacks;
 use crate::context_chain::ContextChain;
+use crate::extension_calls::ExtensionCalls;
 use crate::extension_host::ExtensionHost;
 use crate::instance::Instance;
 use crate::load_error::ExtensionLoadError;
@@ -310,7 +311,7 @@ impl ExtensionHost {
     }
 
     fn load_context<'a>(
-        &'a self,
+        self: &'a Arc<Self>,
         found: &'a DiscoveredManifest,
         settings: &'a Settings,
     ) -> LoadContext<'a> {
@@ -321,6 +322,7 @@ impl ExtensionHost {
             secrets: &self.secrets,
             limits: &self.limits,
             init: self.build_extension_init(found, settings),
+            calls: ExtensionCalls::new(HostCallbacks::new(&found.manifest, Arc::downgrade(self))),
         }
     }
 

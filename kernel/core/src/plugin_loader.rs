@@ -5,6 +5,7 @@ use skillhost_home::{DiscoveredManifest, Home, SecretStore, Settings};
 use skillhost_manifest::ExtensionKind;
 use skillhost_payload::ExtensionInit;
 
+use crate::extension_calls::ExtensionCalls;
 use crate::limits::KernelLimits;
 use crate::load_error::ExtensionLoadError;
 use crate::plugin::LoadedPlugin;
@@ -36,4 +37,6 @@ pub struct LoadContext<'a> {
     pub limits: &'a KernelLimits,
     /// The arguments of its creation.
     pub init: ExtensionInit,
+    /// The calls that the extension may make.
+    pub calls: ExtensionCalls,
 }

@@ -32,6 +32,8 @@ pub struct Manifest {
     pub env: BTreeMap<String, String>,
     /// The timeout of a process extension's handshake in milliseconds; `None` means the default.
     pub start_timeout_ms: Option<u64>,
+    /// A process extension is a channel, which carries messages of people.
+    pub is_channel: bool,
     /// The permissions and limits that a process extension requests.
     pub sandbox: Option<PolicyLayer>,
     /// The naming and selection of its tools; not for agents.

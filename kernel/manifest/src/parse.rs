@@ -68,6 +68,7 @@ fn parse_root(at: &NodeReader<'_>, report: &mut ErrorReport) -> ReadResult<Manif
     let env =
         process::parse_environment(&fields, kind.as_ref().ok(), named.as_deref().ok(), report);
     let start_timeout_ms = process::parse_start_timeout(&fields, kind.as_ref().ok(), report);
+    let channel = process::parse_channel(&fields, kind.as_ref().ok(), report);
     let sandbox = sandbox::parse_sandbox(&fields, kind.as_ref().ok(), report);
     let tools = process::parse_tool_names(&fields, report);
     let enabled = fields.optional("enabled", report, NodeReader::boolean);
@@ -91,6 +92,7 @@ fn parse_root(at: &NodeReader<'_>, report: &mut ErrorReport) -> ReadResult<Manif
         optional_secrets: optional?,
         env: env?,
         start_timeout_ms: start_timeout_ms?,
+        is_channel: channel?,
         sandbox: sandbox?,
         tools: tools?,
         enabled: enabled?.unwrap_or(true),

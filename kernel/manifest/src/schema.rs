@@ -106,6 +106,9 @@ struct ManifestSchema {
     /// each start; 10000 by default. Requires a process.
     #[schemars(range(min = 1000, max = 300_000))]
     start_timeout_ms: Option<u32>,
+    /// The process is a channel: it carries messages between people on another platform and agents.
+    /// Requires a process.
+    channel: Option<bool>,
     /// The permissions and limits of a process beyond the default: its data directory and its home
     /// are writable, the system's libraries and its interpreter readable, and there is no network.
     /// The approval of the manifest shows and grants them. Requires a process.

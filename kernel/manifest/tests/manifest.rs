@@ -34,6 +34,7 @@ fn library(id_text: &str, entrypoint: &str) -> Manifest {
         optional_secrets: Vec::new(),
         env: BTreeMap::new(),
         start_timeout_ms: None,
+        is_channel: false,
         sandbox: None,
         tools: ToolNames::default(),
         enabled: true,
@@ -111,6 +112,7 @@ entrypoint: {command: [server]}
 secrets: [KEY, {name: OTHER, optional: true}, {name: LAST}]
 env: {HOME: /home/me, PORT: 8080, DEBUG: true, EMPTY: ''}
 start_timeout_ms: 120000
+channel: true
 sandbox:
   filesystem: {allowRead: [~/wiki], denyRead: [~/wiki/private], allowWrite: [/srv/out]}
   network: {allowedDomains: ['*.example.org'], allowLocalBinding: false}
@@ -148,6 +150,7 @@ tools:
         optional_secrets: vec!["OTHER".to_owned()],
         env: owned(&[("HOME", "/home/me"), ("PORT", "8080"), ("DEBUG", "true"), ("EMPTY", "")]),
         start_timeout_ms: Some(120_000),
+        is_channel: true,
         sandbox: Some(requested),
         tools: ToolNames {
             prefix: Some("w_".to_owned()),

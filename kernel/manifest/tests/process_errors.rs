@@ -23,6 +23,7 @@ fn process_fields_require_a_process() {
     let owner = "is for process extensions (`entrypoint: {command: […]}`)";
     check_after_head("env: {A: b}\n", &format!("4:1: `env` {owner}"));
     check_after_head("sandbox: {}\n", &format!("4:1: `sandbox` {owner}"));
+    check_after_head("channel: true\n", &format!("4:1: `channel` {owner}"));
     check_after_head("start_timeout_ms: 2000\n", &format!("4:1: `start_timeout_ms` {owner}"));
 }
 
@@ -44,6 +45,7 @@ fn process_field_errors_have_positions() {
             "secrets: [A]\nenv: {A: b}",
             "5:7: `env` must be a variable that is not in `secrets`, found `A`".to_owned(),
         ),
+        ("channel: 'yes'", "4:10: `channel` must be `true` or `false`, found text".to_owned()),
         ("start_timeout_ms: 999", format!("4:19: {timeout}, found `999`")),
         ("start_timeout_ms: 300001", format!("4:19: {timeout}, found `300001`")),
         (

@@ -71,6 +71,7 @@ entrypoint: {command: [npx, -y, weather-server]}
 secrets: [WEATHER_KEY]
 env: {UNITS: metric, PORT: 8080, DEBUG: false}
 start_timeout_ms: 60000
+channel: true
 sandbox:
   filesystem: {allowRead: [/srv/wiki, ~/notes], denyRead: [], allowWrite: [~/], denyWrite: [~/a]}
   network: {allowedDomains: [api.example.org, '*.b.example'], allowUnixSockets: [/run/x]}

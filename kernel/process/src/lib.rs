@@ -6,9 +6,10 @@
 //! and `containment` its policy,
 //! `wire` parses and validates lines, `message_skim` reads lines that are too long for that,
 //! `running` is one process from its handshake to its exit, `supervised` restarts it after a crash,
-//! `isolation_hints` explains failures by the isolation, `tools` converts tools and results, and
-//! `tool_inputs` questions and answers of calls.
+//! `isolation_hints` explains failures by the isolation, `tools` converts tools and results,
+//! `tool_inputs` questions and answers of calls, and `channel` receives messages of people.
 
+mod channel;
 mod containment;
 mod error;
 mod isolation_hints;

@@ -8,10 +8,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
+use futures::future::BoxFuture;
 use skillhost_control::{LoadTimings, RestartBackoff, RestartLimits};
 use skillhost_core::{
-    ExtensionLoadError, LoadContext, LoadedPlugin, Plugin, PluginLoader, PreparedCall,
-    spawn_blocking,
+    ExtensionCalls, ExtensionLoadError, LoadContext, LoadedPlugin, Plugin, PluginLoader,
+    PreparedCall, spawn_blocking,
 };
 use skillhost_files::to_hex;
 use skillhost_home::{
@@ -21,9 +22,12 @@ use skillhost_home::{
 use skillhost_manifest::ExtensionKind;
 use skillhost_payload::{
     BuildInfo, CallContext, CallError, ErrorKind, OperatorCommand, ToolOutput, ToolSpec,
+    channel_interface,
 };
 use skillhost_sandbox::ChildContainment;
+use tokio_util::sync::CancellationToken;
 
+use crate::channel::{ProcessChannel, call_channel};
 use crate::containment::{ContainedProcess, PreparedProcess};
 use crate::spec::ProcessSpec;
 use crate::supervised::SupervisedProcess;
@@ -131,7 +135,17 @@ impl PluginLoader for ProcessSupervisor {
         let build = BuildInfo { package: found.manifest.id.to_string(), version };
         let timings = LoadTimings { copy_us, ..LoadTimings::default() };
         let isolation = Some(process.isolation().clone());
-        let plugin = Box::new(ProcessPlugin { process, _folder: folder });
+        let is_channel = found.manifest.is_channel;
+        let plugin = Box::new(ProcessPlugin {
+            process: Arc::new(process),
+            interfaces: is_channel
+                .then(|| channel_interface::NAME.to_owned())
+                .into_iter()
+                .collect(),
+            calls: context.calls.clone(),
+            receiving: CancellationToken::new(),
+            _folder: folder,
+        });
         Ok(LoadedPlugin { plugin, build, file: program, timings, bundled: false, isolation })
     }
 }
@@ -195,7 +209,11 @@ fn build_environment(context: &LoadContext<'_>, process_home: &Path) -> BTreeMap
 /// A running process and its working directory.
 struct ProcessPlugin {
     /// Stopped before its directory is removed.
-    process: SupervisedProcess,
+    process: Arc<SupervisedProcess>,
+    interfaces: Vec<String>,
+    calls: ExtensionCalls,
+    /// Cancelled when the receipt of messages ends.
+    receiving: CancellationToken,
     _folder: Arc<PrivateDirectory>,
 }
 
@@ -229,7 +247,36 @@ impl Plugin for ProcessPlugin {
         self.process.invoke(context, name, arguments).await
     }
 
-    async fn call(&self, interface: &str, _: &str, _: Vec<u8>) -> Result<Vec<u8>, CallError> {
+    fn interfaces(&self) -> &[String] {
+        &self.interfaces
+    }
+
+    fn has_service(&self) -> bool {
+        !self.interfaces.is_empty()
+    }
+
+    fn run_service(&self) -> Option<BoxFuture<'static, Result<(), CallError>>> {
+        let channel = ProcessChannel {
+            process: Arc::clone(&self.process),
+            calls: self.calls.clone(),
+            cancel: self.receiving.clone(),
+        };
+        self.has_service().then(|| Box::pin(channel.run()) as BoxFuture<'static, _>)
+    }
+
+    fn cancel_service(&self) {
+        self.receiving.cancel();
+    }
+
+    async fn call(
+        &self,
+        interface: &str,
+        method: &str,
+        payload: Vec<u8>,
+    ) -> Result<Vec<u8>, CallError> {
+        if self.interfaces.iter().any(|name| name == interface) {
+            return call_channel(&self.process, method, &payload).await;
+        }
         Err(CallError::new(
             ErrorKind::Unavailable,
             format!("a process extension has no interface `{interface}`"),

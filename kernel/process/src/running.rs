@@ -6,10 +6,12 @@ use std::time::Duration;
 
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, ClientCapabilities, ClientConfig, ClientRequest,
-    ErrorCode, Implementation, JsonObject, PaginatedRequestParams, PingRequest, ProtocolVersion,
+    CustomRequest, CustomResult, ErrorCode, Implementation, JsonObject, PaginatedRequestParams,
+    PingRequest, ProtocolVersion, ServerResult,
 };
 use rmcp::service::{ClientInitializeError, NotificationContext, RunningService};
 use rmcp::{ClientHandler, Peer, RoleClient, ServiceError, ServiceExt as _};
+use serde_json::Value;
 use skillhost_payload::{CallContext, CallError, ErrorKind, ToolOutput, ToolSpec};
 use skillhost_sandbox::{ChildProcess, ChildSpec, IsolationReport, LaunchSpec, to_printable};
 use tokio::sync::watch;
@@ -209,6 +211,27 @@ impl ProcessConnection {
             // An exception of the tool, which the process contained.
             Err(ServiceError::McpError(error)) if error.code == ErrorCode::INTERNAL_ERROR => {
                 Err(call_error(ErrorKind::Panicked, error.message.to_string()))
+            }
+            Err(ServiceError::McpError(error)) => Err(tools::to_call_error(&error)),
+            Err(ServiceError::TransportClosed | ServiceError::TransportSend(_)) => {
+                Err(self.exit_error().await)
+            }
+            Err(other) => Err(call_error(ErrorKind::Protocol, other.to_string())),
+        }
+    }
+
+    /// Sends a request of the kernel's own protocol. It is not counted as a call in progress: one that
+    /// waits for messages is open all the time.
+    ///
+    /// # Errors
+    /// The error of the process, or [`ErrorKind::Unavailable`] with its exit reason.
+    pub(crate) async fn request(&self, method: &str, params: Value) -> Result<Value, CallError> {
+        let request = CustomRequest::new(method, Some(params));
+        match self.peer.send_request(ClientRequest::CustomRequest(request)).await {
+            Ok(ServerResult::CustomResult(CustomResult(value))) => Ok(value),
+            Ok(_) => {
+                let message = format!("the result of `{method}` is that of another method");
+                Err(call_error(ErrorKind::Protocol, message))
             }
             Err(ServiceError::McpError(error)) => Err(tools::to_call_error(&error)),
             Err(ServiceError::TransportClosed | ServiceError::TransportSend(_)) => {

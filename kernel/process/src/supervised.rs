@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
 use skillhost_control::{ExitCause, RestartBackoff, RestartDecision};
 use skillhost_payload::{CallContext, CallError, ErrorKind, OperatorCommand, ToolOutput, ToolSpec};
 use skillhost_sandbox::IsolationReport;
@@ -134,6 +135,14 @@ impl SupervisedProcess {
             call_error(ErrorKind::InvalidArgument, message)
         })?;
         self.connection()?.call(context, name, arguments).await
+    }
+
+    /// Sends a request of the kernel's own protocol; returns its result.
+    ///
+    /// # Errors
+    /// The error of the process; [`ErrorKind::Unavailable`] while there is no process.
+    pub(crate) async fn request(&self, method: &str, params: Value) -> Result<Value, CallError> {
+        self.connection()?.request(method, params).await
     }
 
     /// Checks that the process runs and replies.

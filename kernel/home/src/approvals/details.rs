@@ -155,6 +155,9 @@ fn describe_effects(manifest: &Manifest) -> String {
             push_names(&mut text, "carries the skills", &skills);
         }
     }
+    if manifest.is_channel {
+        push_line(&mut text, "is a channel: it sees all that paired people write and are sent");
+    }
     for subscription in &manifest.events.subscribes {
         let does = match &subscription.handler {
             None => continue,

@@ -36,6 +36,7 @@ pub(crate) const ALL: &[&str] = &[
     "secrets[].optional",
     "env",
     "start_timeout_ms",
+    "channel",
     "sandbox",
     "sandbox.filesystem",
     "sandbox.filesystem.allowRead",

@@ -109,6 +109,16 @@ pub(super) fn parse_start_timeout(
     })
 }
 
+/// Parses `channel`. A library declares it in its code.
+pub(super) fn parse_channel(
+    fields: &MappingReader<'_>,
+    kind: Option<&ExtensionKind>,
+    report: &mut ErrorReport,
+) -> ReadResult<bool> {
+    reject_unless_process("channel", fields, kind, report)?;
+    Ok(fields.optional("channel", report, NodeReader::boolean)?.unwrap_or_default())
+}
+
 /// Rejects a field that only a process may have.
 pub(super) fn reject_unless_process(
     field: &str,
