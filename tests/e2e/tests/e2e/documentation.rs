@@ -192,7 +192,7 @@ macro_rules! pages {
             present.sort();
             assert_eq!(listed, present);
             // The questions that new users have, and a tutorial for each kind of user.
-            assert_eq!((pages_of("howto").len(), pages_of("tutorials").len()), (19, 5));
+            assert_eq!((pages_of("howto").len(), pages_of("tutorials").len()), (20, 5));
         }
     };
 }
@@ -216,6 +216,7 @@ pages! {
     agent_page_works: "howto/agent.md",
     background_task_page_works: "howto/background-task.md",
     backup_page_works: "howto/backup.md",
+    channel_extension_page_works: "howto/channel-extension.md",
     ci_page_works: "howto/ci.md",
     extension_task_page_works: "howto/extension-task.md",
     homes_page_works: "howto/homes.md",

@@ -19,6 +19,7 @@ use test_support::TestHome;
 use crate::agents_scene::agents_home;
 use crate::fixtures::{home as skill_home, skill_md, start_kernel};
 use crate::home_queue::HomeQueue;
+use crate::mailbox::Mailbox;
 use crate::mcp_client::{Client, VERSION};
 use crate::mcp_consents::{consent_home, count_calls, newest_call, only_question, with_answer};
 
@@ -392,6 +393,56 @@ fn task_question_races_have_one_decision() {
         assert!(task.waits.questions.is_empty(), "{task:?}");
         queue.cancel(&task.id);
     }
+    kernel.interrupt().success();
+}
+
+#[test]
+fn button_races_have_one_decision() {
+    let mock = MockModel::new();
+    let mailbox = Mailbox::new(&mock, "");
+    let home = &mailbox.home;
+    let kernel = start_kernel(home);
+    mailbox.pair(1, "1", &[]);
+    mock.push(Step::text("Hello."));
+    mailbox.write(2, "hello", "1", "Hello");
+    mailbox.wait_for_text("Hello.");
+    let listed = home.skillhost(["threads", "list", "--json"]).success().json();
+    let thread = listed["threads"][0]["id"].as_str().unwrap().to_owned();
+    let queue = HomeQueue::open(home);
+    let mut winners = BTreeSet::new();
+    for number in 0..races() {
+        let new = NewQuestion {
+            id: TaskId::generate().to_string(),
+            thread: Some(thread.clone()),
+            kind: QuestionKind::Consent,
+            asker: "worker".into(),
+            call: format!("live:{number}"),
+            title: "race".into(),
+            subject: json!({ "tool": "race", "number": number }).to_string(),
+            options: vec!["approve".into(), "refuse".into()],
+        };
+        let asked = queue.runtime.block_on(queue.queue.ask(new)).unwrap();
+        let sent = mailbox.wait_for_sent(|sent| {
+            sent["buttons"].is_array() && sent["text"].as_str().unwrap().contains(&asked.id)
+        });
+        let (question, socket) = (only_question(home), socket_of(home));
+        let choices = ["approve", "refuse"];
+        let race = Race { home, socket, question, number, choices };
+        let results = race.run(&INBOX_SURFACES, |choice| {
+            let button = usize::from(choice == "refuse");
+            let told = mailbox.press(3 + number, &sent, button, "1");
+            let has_decided = told == format!("Decided: {choice}.");
+            RaceResult { surface: "button", has_decided, message: Some(told) }
+        });
+        let closed = race.check(&results);
+        winners.extend(results.iter().filter(|it| it.has_decided).map(|it| it.surface));
+        // Every copy loses its buttons and names the decision.
+        let edited = mailbox.wait_for_sent(|edited| edited["edits"] == sent["key"]);
+        let text = edited["text"].as_str().unwrap();
+        let decided = format!("Decided: {}", closed["choice"].as_str().unwrap());
+        assert!(text.contains(&decided) && edited["buttons"].is_null(), "{edited}");
+    }
+    assert!(winners.len() > 1 || races() < 100, "{winners:?}");
     kernel.interrupt().success();
 }
 

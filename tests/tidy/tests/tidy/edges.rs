@@ -35,6 +35,7 @@ const LAYERS: &[&[&str]] = &[
         "skill-service",
         "skill-lsp",
     ],
+    &["skillhost-channels"],
     &[
         "skillhost-core",
         "skillhost-questions",
@@ -155,6 +156,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "skillhost-engine",
         &[
             "skillhost-agents",
+            "skillhost-channels",
             "skillhost-control",
             "skillhost-conversation",
             "skillhost-core",
@@ -219,8 +221,22 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "skillhost-channels",
+        // Calls no extension itself: commands without a kernel use the file of people.
+        &[
+            "skillhost-control",
+            "skillhost-events",
+            "skillhost-files",
+            "skillhost-home",
+            "skillhost-payload",
+            "skillhost-questions",
+            "skillhost-tasks",
+        ],
+    ),
+    (
         "skillhost-kernel",
         &[
+            "skillhost-channels",
             "skillhost-engine",
             "skillhost-tasks",
             "skillhost-programs",
@@ -309,6 +325,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "skillhost-operations",
         &[
             "skillhost-backup",
+            "skillhost-channels",
             "skillhost-control",
             "skillhost-conversation",
             "skillhost-events",
