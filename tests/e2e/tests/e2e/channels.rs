@@ -69,6 +69,11 @@ fn paired_person_gets_replies() {
     );
     home.skillhost(["channel", "test", "mailbox", "Does it work?"]).success();
     mailbox.wait_for_text("Does it work?");
+    let archive = home.outside().join("home.tar.gz");
+    home.skillhost(["backup", archive.to_str().unwrap()]).success();
+    let listed = std::process::Command::new("tar").arg("-tzf").arg(&archive).output().unwrap();
+    let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
+    assert!(listed.contains("sandbox/data/kernel/channels.db\n"), "{listed}");
     let status = home.skillhost(["status"]).success().stdout;
     assert!(status.contains("mailbox: 1 owner, 0 guests"), "{status}");
     // The operator's own message in the thread is answered at the terminal alone.
@@ -147,6 +152,10 @@ fn kills_lose_and_double_no_message() {
     for message in 0..count {
         let text = format!("Message {message}.");
         mailbox.write(number, &format!("id {message}"), "1", &text);
+        if message == 0 {
+            // A kill while the thread is created would leave an empty one.
+            mailbox.wait_for_outcome(number);
+        }
         number += 1;
         // Every fifth message is repeated by the platform.
         if message % 5 == 0 {
@@ -252,17 +261,24 @@ fn parked_question_is_answered_after_kill() {
 }
 
 #[test]
-fn guest_is_told_apart() {
+fn guest_reaches_no_workspace() {
     let mock = echoing_model();
-    let mailbox = Mailbox::new(&mock, "");
+    let workspaces = "workspaces:\n  - {label: shared, path: /usr/share}\n";
+    let mailbox = Mailbox::new(&mock, workspaces);
     let kernel = start_kernel(&mailbox.home);
     mailbox.pair(1, "1", &["--role", "guest", "--agent", "orchestrator_agent"]);
     mailbox.write(2, "a", "1", "Hello");
     mailbox.wait_for_text("Echo: Hello");
     let system = mock.requests()[0].system();
     assert!(system.contains("A guest is not the operator"), "{system}");
+    assert!(!system.contains("workspace:shared"), "{system}");
     mailbox.write(3, "b", "1", "/tasks");
     mailbox.wait_for_text("This command is for owners.");
+    mailbox.pair(4, "2", &[]);
+    mailbox.write(5, "c", "2", "Hi");
+    mailbox.wait_for_text("Echo: Hi");
+    let system = mock.requests()[1].system();
+    assert!(system.contains("workspace:shared"), "{system}");
     kernel.interrupt().success();
 }
 
