@@ -5,6 +5,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use skillhost_policy::AddressPolicy;
 use ureq::config::Config;
 use ureq::http::Uri;
 use ureq::tls::{RootCerts, TlsConfig};
@@ -12,8 +13,6 @@ use ureq::unversioned::resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver
 use ureq::unversioned::transport::{
     ConnectionDetails, Connector, DefaultConnector, NextTimeout, Transport,
 };
-
-use crate::address::AddressPolicy;
 
 /// The name of this client in requests.
 const USER_AGENT: &str = concat!("skillhost/", env!("CARGO_PKG_VERSION"));

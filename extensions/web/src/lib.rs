@@ -1,10 +1,9 @@
 //! The web extension: `web_search` asks a search service, `web_fetch` reads a page.
 //!
 //! Neither is offered to agents until the settings enable it. Pages are fetched from public addresses
-//! only: `address` decides about an address, `client` applies the decision to each connection. All
+//! only: `AddressPolicy` decides about an address, `client` applies the decision to each connection. All
 //! text of the web is enclosed in marks (`untrusted`).
 
-mod address;
 mod client;
 mod fetch;
 mod html;
@@ -15,12 +14,12 @@ mod untrusted;
 
 use std::time::Duration;
 
+use skillhost_policy::AddressPolicy;
 use skillhost_sdk::prelude::*;
 use skillhost_sdk::serde::{self, Deserialize};
 use skillhost_sdk::tokio::{self, sync::Semaphore};
 use skillhost_sdk::{ApprovalPolicy, CallEffect, Secret, object_schema};
 
-use crate::address::AddressPolicy;
 use crate::client::page_client;
 use crate::fetch::{FetchArgs, FetchLimits, fetch_page};
 use crate::search::{DEFAULT_COUNT, MAX_COUNT, SearchArgs, SearchConfig, SearchService};
@@ -57,8 +56,8 @@ impl Extension for WebExtension {
     fn new(cx: ExtensionContext) -> Result<Self> {
         let config: WebConfig = cx.config()?;
         let limits = check_limits(&config)?;
-        let policy = AddressPolicy::parse(&config.allow_addresses).map_err(|text| {
-            config_error(&format!("allow_addresses: `{text}` is not an address or a network"))
+        let policy = AddressPolicy::parse(&config.allow_addresses).map_err(|error| {
+            config_error(&format!("allow_addresses: {error}"))
                 .with_hint("use an address such as 127.0.0.1 or a network such as 10.0.0.0/8")
         })?;
         let search = config.search.as_ref();

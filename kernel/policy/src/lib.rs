@@ -7,6 +7,7 @@
 //! does no I/O; `skillhost-sandbox` enforces policies.
 
 mod address;
+mod address_policy;
 mod allowed_entry;
 mod checked_list;
 mod composition;
@@ -25,6 +26,7 @@ mod policy_use;
 mod settings;
 
 pub use address::is_public_address;
+pub use address_policy::{AddressPolicy, AddressPolicyError};
 pub use allowed_entry::{AllowedEntry, PathProblem, UnusableEntry};
 pub use composition::{ComposedPolicy, PolicyPermission, PolicySource, SECRET_NAMES, SecretPath};
 pub use domain::{DomainError, DomainPattern};

@@ -3,10 +3,10 @@ use std::net::TcpListener;
 use skillhost_sdk::serde_json;
 
 use super::*;
-use crate::address::AddressPolicy;
 use crate::client::page_client;
 use crate::client::tests::{FixedResolver, client_with};
 use crate::test_server::{TestServer, ok, redirect};
+use skillhost_policy::AddressPolicy;
 
 const LIMITS: FetchLimits = FetchLimits {
     timeout: Duration::from_secs(20),
