@@ -22,6 +22,7 @@ pub const EXTENSIONS: &[BundledExtension] = &[
         entrypoint: "skill_registry",
         module: bundled_skill_registry::extension_module,
     },
+    BundledExtension { entrypoint: "telegram", module: bundled_telegram::extension_module },
     BundledExtension { entrypoint: "web_search", module: bundled_web_search::extension_module },
 ];
 
@@ -33,7 +34,7 @@ pub const EXTENSIONS: &[BundledExtension] = &[];
 #[cfg(feature = "contents")]
 pub const VERSION_TEXT: &str = concat!(
     env!("CARGO_PKG_VERSION"),
-    "\nbundled: core_tools, echo, embedding, skill_registry, web_search"
+    "\nbundled: core_tools, echo, embedding, skill_registry, telegram, web_search"
 );
 
 /// The version of the program.

@@ -102,6 +102,7 @@ fn installation_is_complete() {
     lib/skillhost/libecho.so
     lib/skillhost/libembedding.so
     lib/skillhost/libskill_registry.so
+    lib/skillhost/libtelegram.so
     lib/skillhost/libweb_search.so
     share/bash-completion/completions/skillhost
     share/fish/vendor_completions.d/skillhost.fish
@@ -125,6 +126,7 @@ fn installation_is_complete() {
     share/skillhost/manifests/skill_registry/manifest.yaml
     share/skillhost/manifests/task_worker_agent/manifest.yaml
     share/skillhost/manifests/task_worker_agent/prompt.jinja2
+    share/skillhost/manifests/telegram/manifest.yaml
     share/skillhost/manifests/web_search/manifest.yaml
     share/skillhost/skills/code-review/SKILL.md
     share/skillhost/skills/code-review/references/rust.md
@@ -335,6 +337,7 @@ fn init_keeps_existing_home() {
     manifests/skill_registry/manifest.yaml
     manifests/task_worker_agent/manifest.yaml
     manifests/task_worker_agent/prompt.jinja2
+    manifests/telegram/manifest.yaml
     manifests/web_search/manifest.yaml
     sandbox/skills/code-review/SKILL.md
     sandbox/skills/code-review/references/rust.md

@@ -19,6 +19,7 @@ const LAYERS: &[&[&str]] = &[
         "bundled-echo",
         "bundled-embedding",
         "bundled-skill-registry",
+        "bundled-telegram",
         "bundled-web",
     ],
     &["skillhost-kernel", "skillhost-mcp", "skillhost-chat", "skill-commands", "skill-registry"],
@@ -51,6 +52,7 @@ const LAYERS: &[&[&str]] = &[
         "skill-rules",
         "skillhost-echo",
         "skillhost-embedding",
+        "skillhost-telegram",
         "skillhost-web",
     ],
     &[
@@ -455,6 +457,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     // The characters that are hidden are those of all parts.
     // The policy has the table of the addresses that are not public.
     ("skillhost-web", &["skillhost-sdk", "skillhost-payload", "skillhost-policy"]),
+    // One process of a home receives messages: a lock of its directory.
+    ("skillhost-telegram", &["skillhost-sdk", "skillhost-payload", "skillhost-files"]),
     ("word-vectors", &[]),
     // The table of the extensions that the program contains: only this crate knows all of them.
     (
@@ -464,6 +468,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "bundled-echo",
             "bundled-embedding",
             "bundled-skill-registry",
+            "bundled-telegram",
             "bundled-web",
             "skillhost-core",
             "skillhost-home",
@@ -488,6 +493,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     ("bundled-web", &["skillhost-bundled-sdk", "skillhost-payload", "skillhost-policy"]),
+    ("bundled-telegram", &["skillhost-bundled-sdk", "skillhost-payload", "skillhost-files"]),
     // The SDK with a macro that exports no symbols.
     ("skillhost-bundled-sdk", &["skillhost-sdk"]),
     ("xtask", &["skill-format", "skill-search", "word-vectors"]),
@@ -514,6 +520,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     // Test programs are their own sandbox launchers.
     ("test-support", &["skillhost-files", "skillhost-policy", "skillhost-sandbox"]),
     ("mock-model", &[]),
+    ("fake-bot-api", &[]),
     ("e2e", &[]),
     ("abi-tests", &[]),
     ("frozen-contract", &[]),
@@ -526,6 +533,7 @@ const BUNDLED: &[(&str, &str)] = &[
     ("skillhost-echo", "bundled-echo"),
     ("skillhost-embedding", "bundled-embedding"),
     ("skill-registry", "bundled-skill-registry"),
+    ("skillhost-telegram", "bundled-telegram"),
     ("skillhost-web", "bundled-web"),
 ];
 
