@@ -14,16 +14,17 @@ use crate::vendor::vendor;
 use crate::workspace::{Result, root, target};
 
 /// Extensions that ship: the library's base name, which is also the manifest's entrypoint.
-const LIBRARIES: [&str; 6] =
-    ["skill_registry", "embedding", "web_search", "telegram", "core_tools", "echo"];
+const LIBRARIES: [&str; 7] =
+    ["skill_registry", "embedding", "web_search", "telegram", "webhook", "core_tools", "echo"];
 
 /// The packages of the product: the program and the libraries that it loads.
-pub(crate) const PRODUCT: [&str; 7] = [
+pub(crate) const PRODUCT: [&str; 8] = [
     "skillhost",
     "skill-registry",
     "skillhost-embedding",
     "skillhost-web",
     "skillhost-telegram",
+    "skillhost-webhook",
     "core_tools",
     "skillhost-echo",
 ];

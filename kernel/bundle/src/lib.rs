@@ -24,6 +24,7 @@ pub const EXTENSIONS: &[BundledExtension] = &[
     },
     BundledExtension { entrypoint: "telegram", module: bundled_telegram::extension_module },
     BundledExtension { entrypoint: "web_search", module: bundled_web_search::extension_module },
+    BundledExtension { entrypoint: "webhook", module: bundled_webhook::extension_module },
 ];
 
 /// The extensions whose code is part of the program: none.
@@ -34,7 +35,7 @@ pub const EXTENSIONS: &[BundledExtension] = &[];
 #[cfg(feature = "contents")]
 pub const VERSION_TEXT: &str = concat!(
     env!("CARGO_PKG_VERSION"),
-    "\nbundled: core_tools, echo, embedding, skill_registry, telegram, web_search"
+    "\nbundled: core_tools, echo, embedding, skill_registry, telegram, web_search, webhook"
 );
 
 /// The version of the program.

@@ -173,7 +173,8 @@ fn help_requires_no_home() {
     ");
     // The second line is that of a program with bundled extensions.
     let version = home.skillhost(["--version"]).success().stdout;
-    let ids = "bundled: core_tools, echo, embedding, skill_registry, telegram, web_search\n";
+    let ids =
+        "bundled: core_tools, echo, embedding, skill_registry, telegram, web_search, webhook\n";
     assert_eq!(version.replace(ids, ""), "skillhost 0.1.0\n");
 }
 

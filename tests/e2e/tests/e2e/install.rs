@@ -104,6 +104,7 @@ fn installation_is_complete() {
     lib/skillhost/libskill_registry.so
     lib/skillhost/libtelegram.so
     lib/skillhost/libweb_search.so
+    lib/skillhost/libwebhook.so
     share/bash-completion/completions/skillhost
     share/fish/vendor_completions.d/skillhost.fish
     share/man/man1/skillhost.1
@@ -128,6 +129,7 @@ fn installation_is_complete() {
     share/skillhost/manifests/task_worker_agent/prompt.jinja2
     share/skillhost/manifests/telegram/manifest.yaml
     share/skillhost/manifests/web_search/manifest.yaml
+    share/skillhost/manifests/webhook/manifest.yaml
     share/skillhost/skills/code-review/SKILL.md
     share/skillhost/skills/code-review/references/rust.md
     share/skillhost/skills/extension-development/SKILL.md
@@ -339,6 +341,7 @@ fn init_keeps_existing_home() {
     manifests/task_worker_agent/prompt.jinja2
     manifests/telegram/manifest.yaml
     manifests/web_search/manifest.yaml
+    manifests/webhook/manifest.yaml
     sandbox/skills/code-review/SKILL.md
     sandbox/skills/code-review/references/rust.md
     sandbox/skills/extension-development/SKILL.md

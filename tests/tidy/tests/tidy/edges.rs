@@ -21,6 +21,7 @@ const LAYERS: &[&[&str]] = &[
         "bundled-skill-registry",
         "bundled-telegram",
         "bundled-web",
+        "bundled-webhook",
     ],
     &["skillhost-kernel", "skillhost-mcp", "skillhost-chat", "skill-commands", "skill-registry"],
     &["skillhost-programs", "skillhost-engine"],
@@ -54,6 +55,7 @@ const LAYERS: &[&[&str]] = &[
         "skillhost-embedding",
         "skillhost-telegram",
         "skillhost-web",
+        "skillhost-webhook",
     ],
     &[
         "skillhost-conversation",
@@ -459,6 +461,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("skillhost-web", &["skillhost-sdk", "skillhost-payload", "skillhost-policy"]),
     // One process of a home receives messages: a lock of its directory.
     ("skillhost-telegram", &["skillhost-sdk", "skillhost-payload", "skillhost-files"]),
+    // The ids that were received are in a file of its own.
+    ("skillhost-webhook", &["skillhost-sdk", "skillhost-policy", "skillhost-files"]),
     ("word-vectors", &[]),
     // The table of the extensions that the program contains: only this crate knows all of them.
     (
@@ -470,6 +474,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "bundled-skill-registry",
             "bundled-telegram",
             "bundled-web",
+            "bundled-webhook",
             "skillhost-core",
             "skillhost-home",
             "skillhost-files",
@@ -494,6 +499,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("bundled-web", &["skillhost-bundled-sdk", "skillhost-payload", "skillhost-policy"]),
     ("bundled-telegram", &["skillhost-bundled-sdk", "skillhost-payload", "skillhost-files"]),
+    ("bundled-webhook", &["skillhost-bundled-sdk", "skillhost-policy", "skillhost-files"]),
     // The SDK with a macro that exports no symbols.
     ("skillhost-bundled-sdk", &["skillhost-sdk"]),
     ("xtask", &["skill-format", "skill-search", "word-vectors"]),
@@ -535,6 +541,7 @@ const BUNDLED: &[(&str, &str)] = &[
     ("skill-registry", "bundled-skill-registry"),
     ("skillhost-telegram", "bundled-telegram"),
     ("skillhost-web", "bundled-web"),
+    ("skillhost-webhook", "bundled-webhook"),
 ];
 
 /// The packages of the workspace, as cargo describes them.
