@@ -1,6 +1,8 @@
 //! The invariants of ARCHITECTURE.md that a compiler does not check.
 #![expect(clippy::unwrap_used, reason = "a test that cannot read the tree has failed")]
 
+#[path = "tidy/bundled.rs"]
+mod bundled;
 #[path = "tidy/circles.rs"]
 mod circles;
 #[path = "tidy/code_map.rs"]
