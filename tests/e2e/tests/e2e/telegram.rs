@@ -1,0 +1,190 @@
+//! Tests of the channel `telegram`: people write to a bot, and the kernel answers through it.
+
+use std::fs;
+
+use fake_bot_api::{ApiFault, FakeBotApi};
+use mock_model::{MockModel, Step};
+use serde_json::{Value, json};
+use skillhost_control::ChannelRole;
+use test_support::TestHome;
+
+use crate::channel_scene::{TOKEN, pair_people, telegram_home, wait_for_text};
+use crate::fixtures::start_kernel;
+
+const OWNER: i64 = 1001;
+const STRANGER: i64 = 2002;
+
+/// Returns the texts that a chat got.
+fn texts_of(api: &FakeBotApi, chat: i64) -> Vec<String> {
+    let calls = api.calls("sendMessage").into_iter();
+    let own = calls.filter(|call| call.had_effect && call.body["chat_id"] == json!(chat));
+    own.map(|call| call.body["text"].as_str().unwrap().to_owned()).collect()
+}
+
+/// Checks that no file of the home but `.env` contains a text.
+fn assert_absent_below(home: &TestHome, text: &str) {
+    let mut directories = vec![home.root()];
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(&directory).unwrap().map(Result::unwrap) {
+            let path = entry.path();
+            let kind = entry.file_type().unwrap();
+            if kind.is_dir() {
+                directories.push(path);
+            } else if kind.is_file() && entry.file_name() != ".env" {
+                let bytes = fs::read(&path).unwrap();
+                let found = bytes.windows(text.len()).any(|window| window == text.as_bytes());
+                assert!(!found, "{text} in {}", path.display());
+            }
+        }
+    }
+}
+
+#[test]
+fn bot_answers_paired_person() {
+    let api = FakeBotApi::new(TOKEN);
+    let mock = MockModel::with([Step::text("Good *morning*.")]);
+    let home = telegram_home(&api, &mock);
+    let kernel = start_kernel(&home);
+    api.push_message(STRANGER, 5, "Hello from a stranger");
+    pair_people(&home, &api, ChannelRole::Owner, [OWNER]);
+    api.push_message(OWNER, 6, "Hello");
+    let reply = wait_for_text(&api, OWNER, "Good ");
+    assert_eq!(
+        reply.body,
+        json!({"chat_id": OWNER, "text": "Good *morning*.",
+               "link_preview_options": {"is_disabled": true}})
+    );
+    // The same message again, under a new number.
+    api.push_message(OWNER, 6, "Hello");
+    api.wait_until_confirmed();
+    assert_eq!(mock.requests().len(), 1);
+    let request = mock.requests().remove(0);
+    assert_eq!(request.messages().last().unwrap().text, "Hello");
+    assert!(request.system().contains("telegram"), "{}", request.system());
+    assert!(request.system().contains("Markdown"), "{}", request.system());
+    assert_eq!(texts_of(&api, STRANGER), Vec::<String>::new());
+    kernel.interrupt().success();
+    assert_absent_below(&home, "Hello from a stranger");
+    assert_absent_below(&home, TOKEN.split(':').nth(1).unwrap());
+}
+
+#[test]
+fn owner_approves_by_button() {
+    let api = FakeBotApi::new(TOKEN);
+    let arguments = json!({"url": "http://127.0.0.1:9/page"}).to_string();
+    let mock =
+        MockModel::with([Step::calls("web_fetch", &arguments), Step::text("Not reachable.")]);
+    let home = telegram_home(&api, &mock);
+    let kernel = start_kernel(&home);
+    pair_people(&home, &api, ChannelRole::Owner, [OWNER]);
+    api.push_message(OWNER, 6, "Fetch the page");
+    let asked = wait_for_text(&api, OWNER, "127.0.0.1:9/page");
+    let (message, token) = approve_button(&api);
+    assert_eq!(asked.body["chat_id"], json!(OWNER));
+    let press = |person: i64| {
+        json!({"callback_query": {"id": format!("press-{person}"), "data": token,
+               "from": {"id": person, "first_name": "Person"},
+               "message": {"message_id": message, "chat": {"id": OWNER, "type": "private"}}}})
+    };
+    api.push_update(&press(STRANGER));
+    let answers = api.wait_for_calls("answerCallbackQuery", 1);
+    assert_eq!(answers[0].body["callback_query_id"], "press-2002");
+    assert_eq!(mock.requests().len(), 1);
+    api.push_update(&press(OWNER));
+    let answers = api.wait_for_calls("answerCallbackQuery", 2);
+    assert_eq!(answers[1].body["callback_query_id"], "press-1001");
+    wait_for_text(&api, OWNER, "Not reachable.");
+    // The buttons of the question are gone.
+    let edits = api.wait_for_calls("editMessageText", 1);
+    assert_eq!(edits[0].body["reply_markup"], json!({"inline_keyboard": []}));
+    kernel.interrupt().success();
+}
+
+/// Returns the message with buttons, and the token of the button that approves.
+fn approve_button(api: &FakeBotApi) -> (i64, String) {
+    let calls = api.calls("sendMessage").into_iter().filter(|call| call.had_effect);
+    let (place, call) = calls
+        .enumerate()
+        .find(|(_, call)| call.body["reply_markup"].is_object())
+        .expect("a message with buttons");
+    let rows = call.body["reply_markup"]["inline_keyboard"].as_array().unwrap();
+    let is_approval = |button: &&Value| {
+        button["text"].as_str().is_some_and(|label| label.to_lowercase().starts_with("approve"))
+    };
+    let approve = rows.iter().map(|row| &row[0]).find(is_approval).expect("a button that approves");
+    // The server numbers messages in the order in which they were sent.
+    (i64::try_from(place).unwrap() + 1, approve["callback_data"].as_str().unwrap().to_owned())
+}
+
+#[test]
+fn missing_token_is_reported_by_doctor() {
+    let api = FakeBotApi::new(TOKEN);
+    let mock = MockModel::new();
+    let home = telegram_home(&api, &mock);
+    let doctor = |home: &TestHome| home.skillhost(["ext", "doctor"]);
+    home.write(".env", "");
+    let output = doctor(&home).exits(1);
+    let text = format!("{output}");
+    assert!(text.contains("the secret `TELEGRAM_BOT_TOKEN` is not set"), "{text}");
+    home.write(".env", "TELEGRAM_BOT_TOKEN=not-a-token-but-secret\n");
+    let text = format!("{}", doctor(&home).exits(1));
+    assert!(text.contains("`TELEGRAM_BOT_TOKEN` is not a token of a bot"), "{text}");
+    assert!(!text.contains("not-a-token"), "{text}");
+    home.write(".env", format!("TELEGRAM_BOT_TOKEN={TOKEN}\n"));
+    doctor(&home).success();
+}
+
+#[test]
+fn revoked_token_is_reported_by_doctor() {
+    let api = FakeBotApi::new(TOKEN);
+    let mock = MockModel::new();
+    let home = telegram_home(&api, &mock);
+    api.set_token(None);
+    let kernel = start_kernel(&home);
+    // The second request follows a pause after the first one has failed.
+    assert_eq!(api.wait_for_calls("getMe", 2).len(), 2);
+    let text = format!("{}", home.skillhost(["ext", "doctor"]).exits(1));
+    assert!(text.contains("Telegram refuses the token of the bot (status 401)"), "{text}");
+    assert!(!text.contains("AAF-"), "{text}");
+    kernel.interrupt().success();
+}
+
+#[test]
+fn second_kernel_leaves_polls_alone() {
+    let api = FakeBotApi::new(TOKEN);
+    let mock = MockModel::with([Step::text("One."), Step::text("Two.")]);
+    let home = telegram_home(&api, &mock);
+    let kernel = start_kernel(&home);
+    pair_people(&home, &api, ChannelRole::Owner, [OWNER]);
+    let own = home.skillhost(["tool", "list"]).success();
+    assert!(own.stdout.contains("web_fetch"), "{own}");
+    // A kernel of its own, which serves a client while the first one receives messages.
+    let other = home.start(home.command().args(["mcp", "--http", "127.0.0.1:0"]));
+    other.line_with("http://127.0.0.1:");
+    api.push_message(OWNER, 6, "First");
+    wait_for_text(&api, OWNER, "One.");
+    // No poll was ended by another one.
+    assert!(api.calls("getUpdates").iter().all(|call| call.had_effect));
+    assert_eq!(api.calls("getMe").len(), 1);
+    drop(other);
+    kernel.interrupt().success();
+}
+
+#[test]
+fn failures_of_platform_lose_no_reply() {
+    let api = FakeBotApi::new(TOKEN);
+    let mock = MockModel::with([Step::text("The reply.")]);
+    let home = telegram_home(&api, &mock);
+    let kernel = start_kernel(&home);
+    pair_people(&home, &api, ChannelRole::Owner, [OWNER]);
+    api.fail_next("sendMessage", ApiFault::Throttle(1));
+    api.fail_next("getUpdates", ApiFault::CutAfter);
+    api.push_message(OWNER, 6, "Hello");
+    wait_for_text(&api, OWNER, "The reply.");
+    assert_eq!(mock.requests().len(), 1);
+    api.block_chat(OWNER);
+    mock.push(Step::text("Nobody reads this."));
+    api.push_message(OWNER, 7, "Hello again");
+    kernel.line_with("delivery.failed");
+    kernel.interrupt().success();
+}
