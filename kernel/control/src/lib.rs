@@ -12,6 +12,7 @@ mod backoff;
 mod build;
 #[cfg(unix)]
 mod client;
+mod console;
 mod diagnosis;
 #[cfg(unix)]
 mod endpoint;
@@ -34,6 +35,7 @@ pub use backoff::{ExitCause, RestartBackoff, RestartDecision, RestartLimits};
 pub use build::{BuildOutcome, BuildPreview, ReloadOutcome, RollbackOutcome};
 #[cfg(unix)]
 pub use client::{MessageConnection, RequestError, is_gone, send_request, socket_path};
+pub use console::ConsoleAddress;
 pub use diagnosis::{
     ExtensionDiagnosis, ExtensionHealth, UnresolvedModel, find_containment_problems,
 };

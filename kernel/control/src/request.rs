@@ -126,6 +126,8 @@ pub enum ControlRequest {
     Stop,
     /// Returns the report with the health of every library: `ExtensionDiagnosis`.
     Diagnose,
+    /// Starts the web console unless it runs: returns a `ConsoleAddress` with a token for one login.
+    OpenConsole,
     /// Lists schedules: returns a list of `ScheduleSummary`.
     Schedules,
     /// Runs a schedule now and awaits it: returns `ScheduleRunOutcome`.
@@ -168,6 +170,8 @@ impl ControlRequest {
             | Self::Status
             | Self::Notices
             | Self::Diagnose
+            // Another token, which expires unused.
+            | Self::OpenConsole
             | Self::Schedules => true,
             // Sent again, it would report a conflict with itself.
             Self::Decide(_)

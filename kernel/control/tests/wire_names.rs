@@ -42,6 +42,7 @@ fn request_names_are_stable() {
         r#"{"command": "notices"}"#,
         r#"{"command": "stop"}"#,
         r#"{"command": "diagnose"}"#,
+        r#"{"command": "open_console"}"#,
         r#"{"command": "schedules"}"#,
         r#"{"command": "run_schedule", "id": "e/s"}"#,
     ]);

@@ -19,6 +19,7 @@ use crate::similar_names::suggest_similar;
 mod build;
 mod channels;
 mod configured;
+mod console;
 mod error;
 mod events;
 mod lint;
@@ -33,6 +34,7 @@ mod workspaces;
 pub use build::BuildSettings;
 pub use channels::ChannelSettings;
 pub use configured::{ConfigOverrides, load_overrides, overrides_path, store_overrides};
+use console::ConsoleSettings;
 pub use error::SettingsError;
 pub use events::EventsSettings;
 pub use mcp::{McpCatalog, McpCatalogGlobs, McpCatalogKeyword, McpReviewMode, McpSettings};
@@ -66,6 +68,9 @@ pub struct Settings {
     /// By channel id: the agents that answer there, and limits.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub channels: BTreeMap<String, ChannelSettings>,
+    /// The web console.
+    #[serde(skip_serializing_if = "ConsoleSettings::is_default")]
+    pub console: ConsoleSettings,
     /// Delivery of events.
     pub events: EventsSettings,
     /// By extension id: keys that override the manifest's `config`.

@@ -31,6 +31,7 @@ use crate::bus::BuiltinHandler;
 use crate::channel_handler::ChannelEventHandler;
 use crate::channels::KernelChannels;
 use crate::config_watch::{ConfigWatch, POLL_INTERVAL};
+use crate::console::ConsoleServer;
 use crate::conversations::MessageChannels;
 use crate::kernel_start::KernelStart;
 use crate::options::BootOptions;
@@ -67,6 +68,7 @@ struct KernelShared {
     stop_requested: CancellationToken,
     started: KernelStart,
     config_watch: Arc<ConfigWatch>,
+    console: Arc<dyn ConsoleServer>,
 }
 
 impl Kernel {
@@ -74,6 +76,7 @@ impl Kernel {
     pub(crate) fn assemble(options: BootOptions, secrets: SecretStore) -> Self {
         let gate = Arc::new(RunGate::default());
         let supervised = options.supervised;
+        let console = options.console;
         let restarts = RestartCoordinator::new(&options.home, supervised, Arc::clone(&gate));
         let restarts = Arc::new(restarts);
         let host = Arc::new(ExtensionHost::new(ExtensionHostOptions {
@@ -159,6 +162,7 @@ impl Kernel {
             stop_requested: CancellationToken::new(),
             started: KernelStart::now(supervised),
             config_watch: Arc::new(config_watch),
+            console,
         });
         let services: Weak<KernelShared> = Arc::downgrade(&shared);
         let scheduler = Arc::downgrade(shared.schedules.scheduler());
@@ -249,6 +253,10 @@ impl Kernel {
 
     pub(crate) fn reviews(&self) -> &ProviderReviewLedger {
         &self.shared.reviews
+    }
+
+    pub(crate) fn console(&self) -> &dyn ConsoleServer {
+        &*self.shared.console
     }
 
     /// Requests the shutdown, which [`Kernel::wait_for_stop_request`] reports.

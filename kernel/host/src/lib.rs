@@ -13,6 +13,7 @@ mod bus;
 mod channel_handler;
 mod channels;
 mod config_watch;
+mod console;
 #[cfg(unix)]
 pub mod control;
 mod conversations;
@@ -32,6 +33,7 @@ mod task_ends;
 mod thread_locks;
 mod user_message;
 
+pub use console::{ConsoleServer, MessageLines};
 pub use kernel::Kernel;
 pub use options::BootOptions;
 pub use probe::probe_extension;

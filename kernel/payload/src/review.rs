@@ -38,6 +38,9 @@ pub struct ReviewDecision {
     pub approve: bool,
     /// The reason.
     pub reason: String,
+    /// The surface of an operator's decision, such as `console`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub surface: Option<String>,
 }
 
 /// A request for the proposals that wait for a decision.

@@ -155,7 +155,7 @@ async fn decide_in_context(
     if question.digest != decision.digest {
         return Ok(DecisionOutcome::DigestMismatch { question });
     }
-    let Decision { question: id, choice, reason, .. } = decision;
+    let Decision { question: id, choice, reason, decider, .. } = decision;
     if !question.options.contains(&choice) {
         let message = format!("`{}` is not a choice of this question", choice.escape_debug());
         let hint = format!("choose one of: {}", question.options.join(", "));
@@ -172,6 +172,7 @@ async fn decide_in_context(
             digest: content.new_digest,
             approve,
             reason: reason.unwrap_or_else(|| if approve { "" } else { NO_REASON }.to_owned()),
+            surface: Some(decider.surface).filter(|surface| !surface.is_empty()),
         })
         .await;
     let mirrored = mirror_reviews(queue, ledger).await;

@@ -39,7 +39,7 @@ pub enum QuestionState {
 pub struct Decider {
     /// The role: `operator`, or the name of an MCP client.
     pub name: String,
-    /// The surface of the decision: `terminal`, `socket`, `mcp`.
+    /// The surface of the decision: `terminal`, `console`, `socket`, `mcp`.
     pub surface: String,
 }
 

@@ -38,6 +38,7 @@ impl LoadedSettings {
         self.add_rows(&["workspaces"], &workspaces, DEFAULT, &mut rows);
         let groups = [
             ("build", json(serde_json::to_value(&self.settings.build))),
+            ("console", json(serde_json::to_value(&self.settings.console))),
             ("events", json(serde_json::to_value(&self.settings.events))),
             ("lint", Value::Object(self.settings.lint.clone())),
             ("mcp", json(serde_json::to_value(&self.settings.mcp))),

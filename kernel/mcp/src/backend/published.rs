@@ -132,7 +132,7 @@ impl PublishedSkillClient<'_> {
     ) -> Result<String, CallError> {
         let ReviewOffer { proposal, digest, .. } = offer;
         let context = self.context;
-        let decision = ReviewDecision { context, proposal, digest, approve, reason };
+        let decision = ReviewDecision { context, proposal, digest, approve, reason, surface: None };
         call_skill_provider(self.host, skill_interface::DECIDE, &decision).await
     }
 }

@@ -165,6 +165,7 @@ async fn decision_elsewhere_closes_row() {
         digest: "other".to_owned(),
         approve: true,
         reason: String::new(),
+        surface: None,
     };
     assert!(surface.decide_review(verdict.clone()).await.is_err());
     verdict.digest = "one".to_owned();

@@ -15,7 +15,7 @@ use crate::records::event::{LedgerEvent, ProposalEvent};
 pub struct HumanActor {
     /// The user's name.
     pub name: String,
-    /// The way of the decision: `cli`, `review`, `mcp`, or `agent` where the settings allow it.
+    /// The way of the decision: `cli`, `review`, `console`, `mcp`, or `agent` where the settings allow it.
     pub via: &'static str,
 }
 

@@ -63,9 +63,13 @@ fn execute(
     snapshot: &Snapshot,
     decision: &ReviewDecision,
 ) -> Result<(String, Vec<LedgerEvent>), LedgerError> {
-    let ReviewDecision { context, proposal, digest, approve, reason } = decision;
+    let ReviewDecision { context, proposal, digest, approve, reason, surface } = decision;
     let actor = match context.origin {
-        CallOrigin::Operator => HumanActor { name: "operator".to_owned(), via: "socket" },
+        CallOrigin::Operator => {
+            // The records of the ledger have a fixed set of ways.
+            let via = if surface.as_deref() == Some("console") { "console" } else { "socket" };
+            HumanActor { name: "operator".to_owned(), via }
+        }
         // The kernel sets the name of the client, so a client cannot decide under another one.
         CallOrigin::Mcp => HumanActor { name: context.agent_id.clone(), via: "mcp" },
         CallOrigin::Agent => {

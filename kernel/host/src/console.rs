@@ -1,0 +1,123 @@
+//! The interface to a web console, and the operations that it requires of a kernel.
+
+use futures::future::BoxFuture;
+use skillhost_control::{
+    ClientMessage, ConsoleAddress, QuestionClosure, QuestionDecision, ServerMessage, UserMessage,
+};
+use skillhost_payload::{CallError, ErrorKind};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use crate::kernel::Kernel;
+
+/// A web console, which another crate implements: the kernel does not depend on a web server.
+pub trait ConsoleServer: Send + Sync {
+    /// Starts the listener unless it runs, until the kernel shuts down. Returns its address.
+    ///
+    /// # Errors
+    /// The settings are not valid, or the address cannot be used.
+    fn start(&self, kernel: Kernel) -> BoxFuture<'_, Result<String, CallError>>;
+
+    /// Starts the listener unless it runs, and returns an address with a token for one login.
+    ///
+    /// # Errors
+    /// As for [`ConsoleServer::start`].
+    fn open(&self, kernel: Kernel) -> BoxFuture<'_, Result<ConsoleAddress, CallError>>;
+}
+
+/// The console of a program without one.
+pub(crate) struct NoConsole;
+
+fn no_console_error() -> CallError {
+    CallError::new(ErrorKind::Unavailable, "this program has no web console")
+}
+
+impl ConsoleServer for NoConsole {
+    fn start(&self, _kernel: Kernel) -> BoxFuture<'_, Result<String, CallError>> {
+        Box::pin(async { Err(no_console_error()) })
+    }
+
+    fn open(&self, _kernel: Kernel) -> BoxFuture<'_, Result<ConsoleAddress, CallError>> {
+        Box::pin(async { Err(no_console_error()) })
+    }
+}
+
+/// The lines of a thread's pending message, for one client.
+pub struct MessageLines {
+    lines: mpsc::UnboundedReceiver<ServerMessage>,
+}
+
+impl MessageLines {
+    /// Returns the next line; `None` after the one that ended the message.
+    pub fn next_line(&mut self) -> BoxFuture<'_, Option<ServerMessage>> {
+        Box::pin(async move { self.lines.recv().await })
+    }
+}
+
+impl Kernel {
+    /// Starts the web console until the shutdown. Returns its address.
+    ///
+    /// # Errors
+    /// As for [`ConsoleServer::start`].
+    pub fn start_console(&self) -> BoxFuture<'_, Result<String, CallError>> {
+        Box::pin(async move { self.console().start(self.clone()).await })
+    }
+
+    /// Returns the token that is cancelled when the kernel shuts down.
+    #[must_use]
+    pub fn shutdown_token(&self) -> CancellationToken {
+        self.stop_token().clone()
+    }
+
+    /// Stores a message of the operator, which this kernel answers in its thread, or the next one.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`] for an unknown agent, [`ErrorKind::InvalidArgument`] for an invalid
+    /// message id, and the errors of the journal.
+    pub fn send_message(&self, message: UserMessage) -> BoxFuture<'_, Result<(), CallError>> {
+        Box::pin(async move { self.messages().accept_message(message).await.map(drop) })
+    }
+
+    /// Follows the pending message of a thread: the partial reply and the open requests first, then
+    /// every further line. `None` if the thread has none.
+    #[must_use]
+    pub fn follow_thread(&self, thread: &str) -> Option<MessageLines> {
+        let channel = self.message_channels().find_by_thread(thread)?;
+        Some(MessageLines { lines: channel.attach().lines })
+    }
+
+    /// Cancels the run of a thread's pending message; returns whether there is one.
+    pub fn cancel_reply<'a>(&'a self, thread: &'a str) -> BoxFuture<'a, bool> {
+        Box::pin(async move {
+            let Some(channel) = self.message_channels().find_by_thread(thread) else {
+                return false;
+            };
+            let client = channel.attach();
+            channel.handle_client_message(client.id, ClientMessage::Cancel).await;
+            true
+        })
+    }
+
+    /// Makes the questions about proposals those of the ledger of skills.
+    ///
+    /// # Errors
+    /// The errors of the ledger and the store.
+    pub fn refresh_proposals(&self) -> BoxFuture<'_, Result<(), CallError>> {
+        Box::pin(async move { self.questions().mirror_reviews(self.reviews()).await })
+    }
+
+    /// Decides a question on behalf of the operator, on a surface.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Conflict`] for a question that is not open, or has other bytes;
+    /// [`ErrorKind::NotFound`]; the errors of the store.
+    pub fn decide_question<'a>(
+        &'a self,
+        decision: QuestionDecision,
+        surface: &'a str,
+    ) -> BoxFuture<'a, Result<QuestionClosure, CallError>> {
+        Box::pin(async move {
+            self.questions().decide_for_operator(decision, surface, self.reviews()).await
+        })
+    }
+}
