@@ -53,6 +53,11 @@ pub(crate) enum TopLevelCommand {
     Status,
     /// Stop the running kernel and wait for its end
     Stop,
+    /// Print an address that logs in to the web console
+    ///
+    /// The running kernel serves the console, on loopback if the settings name no other address. The
+    /// address works once, within two minutes. See docs/console.md.
+    Console(ConsoleArgs),
     /// Print the log of the kernel
     Logs(LogsArgs),
     /// Write a backup of the home; a kernel may run
@@ -134,6 +139,13 @@ pub(crate) struct RunArgs {
     pub(crate) supervised: bool,
     #[command(flatten)]
     pub(crate) workspaces: WorkspaceArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ConsoleArgs {
+    /// Open the address in the browser instead of printing it
+    #[arg(long)]
+    pub(crate) open: bool,
 }
 
 #[derive(Debug, Subcommand)]

@@ -3,6 +3,7 @@
 mod agent;
 mod ask;
 mod config;
+mod console;
 mod event_text;
 mod events;
 mod ext;
@@ -139,6 +140,7 @@ fn dispatch(session: &CliContext, command: &TopLevelCommand) -> CommandResult {
         TopLevelCommand::Run(args) => run::cmd_run(session, args),
         TopLevelCommand::Status => cmd_status(session, &|home| waiting_reviews(session, home)),
         TopLevelCommand::Stop => cmd_stop(session),
+        TopLevelCommand::Console(args) => console::cmd_console(session, args),
         TopLevelCommand::Logs(args) => cmd_logs(session, args),
         TopLevelCommand::Backup(args) => cmd_backup(session, args),
         TopLevelCommand::Restore(args) => cmd_restore(session, args),

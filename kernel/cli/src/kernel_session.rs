@@ -5,6 +5,7 @@ use std::sync::Arc;
 use futures::future::LocalBoxFuture;
 use serde::de::DeserializeOwned;
 use skillhost_builder::CargoExtensionBuilder;
+use skillhost_console::WebConsole;
 use skillhost_control::ControlRequest;
 use skillhost_core::PluginLoader;
 use skillhost_home::{Home, Settings};
@@ -88,7 +89,9 @@ fn boot_kernel(session: &CliContext) -> Result<LocalBoxFuture<'static, BootedKer
     let options = boot_options(session, home, settings);
     let builder = CargoExtensionBuilder::new(&options.home, build, options.installation.as_ref());
     let builder = Arc::new(builder);
-    let options = BootOptions { settings_file, models, loaders, supervised, builder, ..options };
+    let console = Arc::new(WebConsole::default());
+    let options =
+        BootOptions { settings_file, models, loaders, supervised, builder, console, ..options };
     Ok(Box::pin(async move {
         // On a thread of the runtime: the heartbeat stops if all of them are blocked.
         let heartbeat = supervisor.map(|link| tokio::spawn(link.stay_alive()));

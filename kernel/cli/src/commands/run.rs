@@ -56,6 +56,7 @@ pub(super) fn cmd_run(session: &CliContext, args: &crate::cli::RunArgs) -> Comma
             kernel.start_schedules();
             kernel.follow_configuration().await;
             announce(output, &kernel)?;
+            serve_console(output, &kernel).await;
             tracing::info!(pid = std::process::id(), "kernel started");
             let restart = loop {
                 tokio::select! {
@@ -162,6 +163,22 @@ async fn bind_control_socket(
         _ => CliError::io(&path, &error)
             .with_hint("XDG_RUNTIME_DIR has to name a directory of yours that may be written to"),
     })
+}
+
+/// Starts the web console if the settings enable it. A kernel whose console cannot listen still runs.
+async fn serve_console(output: Output, kernel: &Kernel) {
+    if !kernel.extensions().settings().console.enabled {
+        return;
+    }
+    match kernel.start_console().await {
+        Ok(address) => output.print_note(format!(
+            "console on {address}; log in with the address of `skillhost console`"
+        )),
+        Err(error) => {
+            tracing::error!(%error, "the console is not served");
+            output.print_note(format!("the console is not served: {error}; {}", error.hint));
+        }
+    }
 }
 
 fn announce(output: Output, kernel: &Kernel) -> Result<(), CliError> {

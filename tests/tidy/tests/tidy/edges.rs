@@ -12,7 +12,7 @@ use super::{none, root};
 /// The layers of the product, the highest first. The right column is that of the skill registry.
 const LAYERS: &[&[&str]] = &[
     &["skillhost"],
-    &["skillhost-bundle"],
+    &["skillhost-bundle", "skillhost-console"],
     // The sources of the extensions once more, for the program that contains them.
     &[
         "bundled-core-tools",
@@ -363,6 +363,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "skillhost-bundle",
             "skillhost-chat",
             "skillhost-clients",
+            "skillhost-console",
             "skillhost-kernel",
             "skillhost-agents",
             "skillhost-core",
@@ -384,6 +385,23 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "skill-commands",
             "skill-service",
             "skill-catalog",
+        ],
+    ),
+    (
+        "skillhost-console",
+        &[
+            // Shows the difference of a proposal, and the findings of a skill.
+            "skill-diff",
+            "skill-format",
+            "skill-rules",
+            "skillhost-control",
+            "skillhost-conversation",
+            "skillhost-events",
+            "skillhost-files",
+            "skillhost-home",
+            "skillhost-kernel",
+            "skillhost-payload",
+            "skillhost-tasks",
         ],
     ),
     ("skill-diff", &[]),

@@ -151,6 +151,13 @@ fn offline_commands_boot_no_kernel() {
     );
 }
 
+/// The pages of the console have no markup but that of its templates: all other text is escaped.
+#[test]
+fn console_escapes_every_text() {
+    let words = ["PreEscaped", "response::Html", "format!(\"<", "push_str(\"<"];
+    none("markup outside of templates", &naming(&words, &["kernel/console/src"], &[]));
+}
+
 #[test]
 fn kernel_opens_its_own_data_only() {
     let crates = [
@@ -197,6 +204,8 @@ fn children_are_started_in_one_place() {
             // whose command line that person has seen, and the kernel itself.
             "extensions/skill_registry/commands/src/review/editor.rs",
             "kernel/clients/src/client_program.rs",
+            // The browser of the person at the terminal.
+            "kernel/cli/src/commands/console.rs",
             "kernel/cli/src/commands/supervise.rs",
             "kernel/terminal/src/output/paging.rs",
         ],
