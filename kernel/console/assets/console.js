@@ -16,22 +16,29 @@
     return [...region.querySelectorAll("textarea")].some((area) => area.value !== area.defaultValue);
   };
 
+  // Returns whether the region is that of the page now.
   const replaceRegion = (region, page) => {
     const fresh = page.getElementById(region.id);
-    if (!fresh || isInUse(region) || fresh.isEqualNode(region)) return;
-    const open = [...region.querySelectorAll("details")].map((details) => details.open);
+    if (!fresh || isInUse(region)) return false;
+    if (fresh.isEqualNode(region)) return true;
+    const keyOf = (details, at) => details.id || at;
+    const open = new Map([...region.querySelectorAll("details")].map((it, at) => [keyOf(it, at), it.open]));
     const focused = [...region.querySelectorAll("a, button, summary")].indexOf(document.activeElement);
     const adopted = document.adoptNode(fresh);
     region.replaceWith(adopted);
-    // What the reader has opened stays open; new entries come at the end.
-    const details = [...adopted.querySelectorAll("details")];
-    open.forEach((isOpen, at) => { if (details[at]) details[at].open = isOpen; });
+    // What the reader has opened stays open.
+    [...adopted.querySelectorAll("details")].forEach((it, at) => {
+      it.open = open.get(keyOf(it, at)) ?? it.open;
+    });
     if (focused >= 0) [...adopted.querySelectorAll("a, button, summary")][focused]?.focus();
+    return true;
   };
 
-  const refresh = (done) => {
+  const refresh = () => {
     if (loading) { wanted = true; return; }
     loading = true;
+    // Parts of the reply that are complete now are in the page that is read after this.
+    const complete = document.querySelectorAll("#live [data-complete]");
     const request = new XMLHttpRequest();
     request.open("GET", location.href);
     request.responseType = "document";
@@ -39,8 +46,10 @@
       const page = request.response;
       if (request.status === 401) return location.reload();
       if (request.status !== 200 || !page) return;
-      for (const region of document.querySelectorAll("[data-live]")) replaceRegion(region, page);
-      done?.();
+      for (const region of document.querySelectorAll("[data-live]")) {
+        const isFresh = replaceRegion(region, page);
+        if (isFresh && region.id === "conversation") complete.forEach((it) => it.remove());
+      }
     };
     request.onloadend = () => {
       loading = false;
@@ -69,10 +78,12 @@
     return element;
   };
 
-  const clearLive = () => {
-    texts.clear();
-    calls.clear();
-    live.replaceChildren();
+  const complete = (element) => { if (element) element.dataset.complete = ""; };
+
+  // The reply has ended: all of it is in the thread.
+  const finish = () => {
+    for (const element of live.children) complete(element);
+    refresh();
   };
 
   const bubble = (name) => {
@@ -87,7 +98,9 @@
     const follow = nearEnd();
     switch (event.type) {
       case "RUN_STARTED":
-        clearLive();
+        texts.clear();
+        calls.clear();
+        live.replaceChildren();
         say("");
         refreshSoon();
         break;
@@ -96,6 +109,9 @@
         break;
       case "TEXT_MESSAGE_CONTENT":
         texts.get(event.messageId)?.append(event.delta);
+        break;
+      case "TEXT_MESSAGE_END":
+        complete(texts.get(event.messageId)?.parentElement);
         break;
       case "TOOL_CALL_START": {
         const line = add(live, "p", "call");
@@ -106,14 +122,16 @@
       case "TOOL_CALL_RESULT": {
         const mark = calls.get(event.toolCallId);
         if (mark) mark.textContent = (event.isError ? " failed: " : " done: ") + event.content;
+        complete(mark?.parentElement);
+        refreshSoon();
         break;
       }
       case "RUN_FINISHED":
-        refresh(clearLive);
+        finish();
         break;
       case "RUN_ERROR":
         say(event.message + (event.hint ? ". " + event.hint : ""));
-        refresh(clearLive);
+        finish();
         break;
       case "CUSTOM":
         if (event.name === "reply_restarted") texts.get(event.value.messageId)?.replaceChildren();

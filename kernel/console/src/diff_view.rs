@@ -28,6 +28,7 @@ pub(crate) fn draw_diff(diff: &str) -> Markup {
     html! {
         div.diff role="region" aria-label="Changes" tabindex="0" {
             table {
+                colgroup { col.narrow; col; col.narrow; col; }
                 thead.unseen { tr { th { "Line" } th { "Before" } th { "Line" } th { "After" } } }
                 tbody {
                     @for row in &rows { (draw_row(row)) }

@@ -66,7 +66,7 @@ pub(crate) fn draw_subject(subject: &str) -> Markup {
             }
         }
         @if !identities.is_empty() {
-            details #identities {
+            details {
                 summary { "Identities and digests" }
                 dl.subject {
                     @for (name, value) in &identities {

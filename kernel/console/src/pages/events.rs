@@ -9,7 +9,7 @@ use skillhost_payload::CallError;
 use crate::error::{PageError, PageResult};
 use crate::layout::{NavEntry, draw_empty};
 use crate::subject_view::draw_value;
-use crate::visible_text::{draw_text, draw_time};
+use crate::visible_text::{draw_text, draw_time, to_line};
 use crate::visit::{Visit, redirect_to};
 
 /// The number of listed events.
@@ -35,7 +35,7 @@ pub(crate) async fn show_events(visit: Visit) -> PageResult {
             form.filters method="get" action="/events" {
                 div {
                     label for="topic" { "Topic or its beginning" }
-                    input #topic type="text" name="topic" value=(topic) autocomplete="off";
+                    input #topic type="text" name="topic" value=(to_line(topic)) autocomplete="off";
                 }
                 button type="submit" { "Filter" }
             }

@@ -36,6 +36,11 @@ pub(crate) fn kind_name(kind: QuestionKind) -> &'static str {
     }
 }
 
+/// Returns the name of who asks; the operator has none.
+fn asker_of(question: &Question) -> &str {
+    if question.asker.is_empty() { "operator" } else { &question.asker }
+}
+
 pub(crate) async fn list_questions(visit: Visit) -> PageResult {
     let problem = visit.kernel().refresh_proposals().await.err();
     let now_ms = visit.now_ms().await?;
@@ -72,7 +77,7 @@ pub(crate) fn draw_question_rows(questions: &[Question], now_ms: u64) -> Markup 
                     }
                     p.meta {
                         (draw_badge(kind_name(question.kind), kind_name(question.kind)))
-                        span { "from " (draw_text(&question.asker)) }
+                        span { "from " (draw_text(asker_of(question))) }
                         @match question.state {
                             QuestionState::Open => {
                                 span { "asked " (draw_age(question.opened_ms, now_ms)) " ago" }
@@ -146,7 +151,7 @@ async fn draw_question_page(
     let is_open = question.state == QuestionState::Open;
     let task = question.task.as_ref().map(|task| task.to_string());
     let mut facts = vec![
-        ("Asked by", draw_text(&question.asker)),
+        ("Asked by", draw_text(asker_of(question))),
         (
             "Asked",
             html! { (draw_time(question.opened_ms)) ", " (draw_age(question.opened_ms, now_ms)) " ago" },

@@ -114,7 +114,7 @@ fn draw_chart(tasks: &[Task], now_ms: u64) -> Markup {
     let view = format!("0 0 {} {}", HOURS * BAR, HEIGHT + 2);
     html! {
         figure.chart {
-            svg viewBox=(view) role="img" aria-label={ (good) " tasks completed, " (bad) " failed" } {
+            svg viewBox=(view) preserveAspectRatio="none" role="img" aria-label={ (good) " tasks completed, " (bad) " failed" } {
                 line.axis x1="0" y1=(HEIGHT) x2=(HOURS * BAR) y2=(HEIGHT) {}
                 @for (at, (good, bad)) in hours.iter().enumerate() {
                     @let (high, low) = (scale(*good), scale(*bad));
@@ -180,8 +180,7 @@ fn find_problems(status: &KernelStatus) -> Vec<(String, String)> {
     let notices = &status.notices;
     let pending = notices.invalid_settings.iter().chain(&notices.pending);
     problems.extend(pending.map(|it| (format!("{}: {}", it.subject, it.reason), it.hint.clone())));
-    let keys = notices.missing_keys.iter();
-    problems.extend(keys.map(|key| (format!("the key {key} is missing"), String::new())));
+    // The keys of providers that no agent uses are no problem; that of the default model is.
     problems.extend(status.model_problem.clone().map(|problem| (problem, String::new())));
     let tasks = status.task_problem.clone();
     problems.extend(tasks.map(|error| (format!("tasks: {}", error.message), error.hint)));

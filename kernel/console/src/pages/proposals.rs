@@ -12,22 +12,26 @@ use crate::visit::Visit;
 
 /// The number of rows of each list.
 const MAX_ROWS: usize = 100;
+/// The number of decided proposals among which the newest are found.
+const MAX_READ: usize = 1000;
 
 pub(crate) async fn list_proposals(visit: Visit) -> PageResult {
     let problem = visit.kernel().refresh_proposals().await.err();
     let now_ms = visit.now_ms().await?;
-    let query = |state| TaskQuery::Questions {
+    let query = |state, limit| TaskQuery::Questions {
         state,
         kind: Some(QuestionKind::Proposal),
         task: None,
         thread: None,
-        limit: MAX_ROWS,
+        limit,
     };
-    let open = visit.queue().questions(query(Some(QuestionState::Open))).await;
+    let open = visit.queue().questions(query(Some(QuestionState::Open), MAX_ROWS)).await;
     let open = open.map_err(CallError::from)?;
-    let decided = visit.queue().questions(query(Some(QuestionState::Decided))).await;
+    let decided = visit.queue().questions(query(Some(QuestionState::Decided), MAX_READ)).await;
     let mut decided = decided.map_err(CallError::from)?;
+    // The store lists the oldest first.
     decided.reverse();
+    decided.truncate(MAX_ROWS);
     let body = html! {
         h1 { "Proposals" }
         p.lead { "Agents propose changes of skills. A change is made only if you approve it." }

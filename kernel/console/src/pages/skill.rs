@@ -130,9 +130,11 @@ pub(crate) async fn show_skill(visit: Visit, Path(id): Path<String>) -> PageResu
                 SkillFile::Text(text) => {
                     p { a.button href=(edit) { "Propose a change" } }
                     @if path.ends_with(".md") {
+                        div.document {
                         @let (header, instructions) = split_frontmatter(text);
                         @if !header.is_empty() { pre.code tabindex="0" { (draw_text(header)) } }
                         (draw_markdown(instructions))
+                        }
                         details { summary { "As text" } pre.code tabindex="0" { (draw_text(text)) } }
                     } @else {
                         pre.code tabindex="0" { (draw_text(text)) }

@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::error::{PageError, PageResult};
 use crate::form_fields::path_with;
 use crate::layout::{NavEntry, draw_badge, draw_empty};
-use crate::visible_text::draw_text;
+use crate::visible_text::{draw_text, to_line};
 use crate::visit::Visit;
 
 /// The number of listed skills.
@@ -51,7 +51,7 @@ pub(crate) async fn list_skills(visit: Visit) -> PageResult {
         form.filters method="get" action="/skills" role="search" {
             div {
                 label for="q" { "Search" }
-                input #q type="search" name="q" value=(query) autocomplete="off";
+                input #q type="search" name="q" value=(to_line(query)) autocomplete="off";
             }
             button type="submit" { "Search" }
         }
