@@ -89,13 +89,13 @@ fn boot_kernel(session: &CliContext) -> Result<LocalBoxFuture<'static, BootedKer
     let options = boot_options(session, home, settings);
     let builder = CargoExtensionBuilder::new(&options.home, build, options.installation.as_ref());
     let builder = Arc::new(builder);
-    let console = Arc::new(WebConsole::default());
-    let options =
-        BootOptions { settings_file, models, loaders, supervised, builder, console, ..options };
+    let options = BootOptions { settings_file, models, loaders, supervised, builder, ..options };
     Ok(Box::pin(async move {
         // On a thread of the runtime: the heartbeat stops if all of them are blocked.
         let heartbeat = supervisor.map(|link| tokio::spawn(link.stay_alive()));
-        BootedKernel { kernel: Kernel::boot(options).await, heartbeat }
+        let kernel = Kernel::boot(options).await;
+        kernel.set_console(Arc::new(WebConsole::default()));
+        BootedKernel { kernel, heartbeat }
     }))
 }
 

@@ -3,11 +3,9 @@
 use std::sync::LazyLock;
 
 use axum::extract::Path;
-use axum::http::header;
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use skillhost_files::sha256_hex;
-
-use crate::error::PageError;
 
 /// A file that pages load.
 struct StaticAsset {
@@ -46,16 +44,14 @@ pub(crate) fn asset_path(name: &str) -> String {
 }
 
 /// Serves an asset.
-pub(crate) async fn serve_asset(
-    Path((version, name)): Path<(String, String)>,
-) -> Result<Response, PageError> {
+pub(crate) async fn serve_asset(Path((version, name)): Path<(String, String)>) -> Response {
     let found = ASSETS.iter().find(|asset| asset.name == name && version == *VERSION);
-    let asset = found.ok_or_else(|| PageError::not_found("this file"))?;
+    let Some(asset) = found else { return StatusCode::NOT_FOUND.into_response() };
     let headers = [
         (header::CONTENT_TYPE, asset.mime),
         (header::CACHE_CONTROL, "private, max-age=31536000, immutable"),
     ];
-    Ok((headers, asset.bytes).into_response())
+    (headers, asset.bytes).into_response()
 }
 
 #[cfg(test)]

@@ -8,6 +8,9 @@ use skillhost_payload::{CallError, ErrorKind};
 use crate::layout::draw_bare_page;
 use crate::visible_text::draw_text;
 
+/// The command that prints an address for a login.
+pub(crate) const LOGIN_COMMAND: &str = "skillhost console";
+
 /// An error of a request, with the status that its response has.
 #[derive(Debug)]
 pub(crate) struct PageError {

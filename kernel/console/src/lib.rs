@@ -12,6 +12,7 @@
 //! - `pages`: one module per page.
 
 mod assets;
+mod console_state;
 mod diff_view;
 mod error;
 mod form_fields;

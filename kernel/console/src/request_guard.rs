@@ -15,10 +15,10 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use skillhost_home::now_ms;
 
-use crate::error::PageError;
+use crate::console_state::ConsoleState;
+use crate::error::{LOGIN_COMMAND, PageError};
 use crate::form_fields::FormFields;
 use crate::login_table::LoginSession;
-use crate::server::ConsoleState;
 use crate::visit::Visit;
 
 /// The size limit of a body, in bytes.
@@ -154,7 +154,7 @@ fn check_host(
         return Ok(());
     }
     let message = "this address does not belong to the console";
-    let hint = "open the address that `skillhost console` prints";
+    let hint = format!("open the address that `{LOGIN_COMMAND}` prints");
     Err(PageError::new(StatusCode::MISDIRECTED_REQUEST, message, hint))
 }
 
@@ -199,7 +199,7 @@ fn header_text<'a>(headers: &'a HeaderMap, name: &str) -> &'a str {
 }
 
 fn login_required_error() -> PageError {
-    let hint = "run `skillhost console` and open the address that it prints";
+    let hint = format!("run `{LOGIN_COMMAND}` and open the address that it prints");
     PageError::new(StatusCode::UNAUTHORIZED, "a login is required", hint)
 }
 

@@ -16,6 +16,7 @@ use tokio::net::TcpListener;
 use tokio::sync::Mutex;
 
 use crate::assets::serve_asset;
+use crate::console_state::ConsoleState;
 use crate::error::PageError;
 use crate::login_table::LoginTable;
 use crate::pages;
@@ -28,25 +29,6 @@ const NAME_DIGITS: usize = 8;
 #[derive(Default)]
 pub struct WebConsole {
     running: Mutex<Option<Arc<ConsoleState>>>,
-}
-
-/// A console that listens.
-pub(crate) struct ConsoleState {
-    pub(crate) kernel: Kernel,
-    pub(crate) logins: LoginTable,
-    /// The name of the session's cookie; each home has another one.
-    pub(crate) cookie_name: String,
-    /// The value that `Host` must have.
-    pub(crate) authority: String,
-    /// The value that `Origin` must have.
-    pub(crate) origin: String,
-}
-
-impl ConsoleState {
-    /// Returns whether browsers reach the console through TLS.
-    pub(crate) fn is_public(&self) -> bool {
-        self.origin.starts_with("https://")
-    }
 }
 
 impl WebConsole {

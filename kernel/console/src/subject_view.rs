@@ -107,7 +107,7 @@ fn draw_field(name: &str, value: &Value) -> Markup {
 }
 
 fn has_hunks(text: &str) -> bool {
-    text.starts_with("--- ") && text.contains("\n@@ -")
+    text.starts_with("@@ -") || text.contains("\n@@ -")
 }
 
 /// Draws the arguments of a call: as fields, and as JSON for those who want the text itself.

@@ -33,7 +33,7 @@ impl ThreadEvents {
         let lines = kernel.follow_thread(&thread);
         if lines.is_none() {
             // The reply that a page was drawn with may have ended since.
-            ready.push_back(custom_event("idle", json!({})));
+            ready.push_back(custom_event("idle", &json!({})));
         }
         let mapper = EventMapper { thread: thread.clone(), ..EventMapper::default() };
         Self { kernel, thread, bus, stopping, lines, mapper, ready }
@@ -56,7 +56,7 @@ impl ThreadEvents {
                         self.lines = self.kernel.follow_thread(&self.thread);
                         if self.lines.is_none() {
                             // Such as the notice of a task's end, or a decision elsewhere.
-                            self.ready.push_back(custom_event("changed", json!({})));
+                            self.ready.push_back(custom_event("changed", &json!({})));
                         }
                     }
                     Err(RecvError::Closed) => return None,
@@ -92,15 +92,15 @@ impl EventMapper {
             | ServerMessage::UncertainCall { question, .. }
             | ServerMessage::PersonQuestion { question, .. } => {
                 let id = question.map(|QuestionReference { question, .. }| question);
-                events.push_back(custom_event("question_opened", json!({ "question": id })));
+                events.push_back(custom_event("question_opened", &json!({ "question": id })));
             }
             // A secret is typed in a terminal only.
             ServerMessage::SecretRequested { request, .. } => {
                 let value = json!({ "agent": request.agent_id, "name": request.name });
-                events.push_back(custom_event("secret_requested", value));
+                events.push_back(custom_event("secret_requested", &value));
             }
             ServerMessage::QuestionWithdrawn { .. } => {
-                events.push_back(custom_event("question_closed", json!({})));
+                events.push_back(custom_event("question_closed", &json!({})));
             }
             ServerMessage::ShuttingDown { again } => {
                 self.close_texts(events);
@@ -146,7 +146,7 @@ impl EventMapper {
                 let id = self.texts.get(&agent_id).cloned();
                 self.close_text(&agent_id, events);
                 let value = json!({ "messageId": id, "reason": reason });
-                events.push_back(custom_event("reply_restarted", value));
+                events.push_back(custom_event("reply_restarted", &value));
             }
             RunEvent::ToolStarted { agent_id, tool, arguments } => {
                 self.close_text(&agent_id, events);
@@ -172,17 +172,18 @@ impl EventMapper {
             RunEvent::UsageReported { agent_id, .. } => self.close_text(&agent_id, events),
             RunEvent::SkillActive { agent_id, skill_id, .. } => {
                 let value = json!({ "agent": agent_id, "skill": skill_id });
-                events.push_back(custom_event("skill_active", value));
+                events.push_back(custom_event("skill_active", &value));
             }
             RunEvent::Delegated { agent_id, to, .. } => {
-                events.push_back(custom_event("delegated", json!({ "agent": agent_id, "to": to })));
+                events
+                    .push_back(custom_event("delegated", &json!({ "agent": agent_id, "to": to })));
             }
             RunEvent::Compacted { agent_id, messages, .. } => {
                 let value = json!({ "agent": agent_id, "messages": messages });
-                events.push_back(custom_event("compacted", value));
+                events.push_back(custom_event("compacted", &value));
             }
             RunEvent::Note { agent_id, text } => {
-                events.push_back(custom_event("note", json!({ "agent": agent_id, "text": text })));
+                events.push_back(custom_event("note", &json!({ "agent": agent_id, "text": text })));
             }
         }
     }
@@ -209,7 +210,7 @@ impl EventMapper {
     }
 }
 
-fn custom_event(name: &str, value: Value) -> Value {
+fn custom_event(name: &str, value: &Value) -> Value {
     json!({ "type": "CUSTOM", "name": name, "value": value })
 }
 

@@ -15,11 +15,11 @@ use skillhost_kernel::{Kernel, control};
 use skillhost_payload::{CallContext, CallError, CallOrigin, ErrorKind, ToolOutput};
 use skillhost_tasks::TaskQueue;
 
+use crate::console_state::ConsoleState;
 use crate::error::PageError;
 use crate::form_fields::FormFields;
 use crate::layout::{NavEntry, PageFrame, draw_csrf_field, draw_page};
 use crate::login_table::LoginSession;
-use crate::server::ConsoleState;
 
 /// A request that the guard has admitted.
 #[derive(Clone)]

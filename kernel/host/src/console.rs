@@ -1,46 +1,14 @@
-//! The interface to a web console, and the operations that it requires of a kernel.
+//! The operations of a kernel that its web console requires.
 
 use futures::future::BoxFuture;
 use skillhost_control::{
-    ClientMessage, ConsoleAddress, QuestionClosure, QuestionDecision, ServerMessage, UserMessage,
+    ClientMessage, QuestionClosure, QuestionDecision, ServerMessage, UserMessage,
 };
-use skillhost_payload::{CallError, ErrorKind};
+use skillhost_payload::CallError;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::kernel::Kernel;
-
-/// A web console, which another crate implements: the kernel does not depend on a web server.
-pub trait ConsoleServer: Send + Sync {
-    /// Starts the listener unless it runs, until the kernel shuts down. Returns its address.
-    ///
-    /// # Errors
-    /// The settings are not valid, or the address cannot be used.
-    fn start(&self, kernel: Kernel) -> BoxFuture<'_, Result<String, CallError>>;
-
-    /// Starts the listener unless it runs, and returns an address with a token for one login.
-    ///
-    /// # Errors
-    /// As for [`ConsoleServer::start`].
-    fn open(&self, kernel: Kernel) -> BoxFuture<'_, Result<ConsoleAddress, CallError>>;
-}
-
-/// The console of a program without one.
-pub(crate) struct NoConsole;
-
-fn no_console_error() -> CallError {
-    CallError::new(ErrorKind::Unavailable, "this program has no web console")
-}
-
-impl ConsoleServer for NoConsole {
-    fn start(&self, _kernel: Kernel) -> BoxFuture<'_, Result<String, CallError>> {
-        Box::pin(async { Err(no_console_error()) })
-    }
-
-    fn open(&self, _kernel: Kernel) -> BoxFuture<'_, Result<ConsoleAddress, CallError>> {
-        Box::pin(async { Err(no_console_error()) })
-    }
-}
 
 /// The lines of a thread's pending message, for one client.
 pub struct MessageLines {
@@ -58,9 +26,9 @@ impl Kernel {
     /// Starts the web console until the shutdown. Returns its address.
     ///
     /// # Errors
-    /// As for [`ConsoleServer::start`].
+    /// As for [`ConsoleServer::start`](crate::ConsoleServer::start).
     pub fn start_console(&self) -> BoxFuture<'_, Result<String, CallError>> {
-        Box::pin(async move { self.console().start(self.clone()).await })
+        Box::pin(async move { self.console()?.start(self.clone()).await })
     }
 
     /// Returns the token that is cancelled when the kernel shuts down.
@@ -72,7 +40,7 @@ impl Kernel {
     /// Stores a message of the operator, which this kernel answers in its thread, or the next one.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`] for an unknown agent, [`ErrorKind::InvalidArgument`] for an invalid
+    /// [`ErrorKind::NotFound`](skillhost_payload::ErrorKind) for an unknown agent, `InvalidArgument` for an invalid
     /// message id, and the errors of the journal.
     pub fn send_message(&self, message: UserMessage) -> BoxFuture<'_, Result<(), CallError>> {
         Box::pin(async move { self.messages().accept_message(message).await.map(drop) })
@@ -109,8 +77,8 @@ impl Kernel {
     /// Decides a question on behalf of the operator, on a surface.
     ///
     /// # Errors
-    /// [`ErrorKind::Conflict`] for a question that is not open, or has other bytes;
-    /// [`ErrorKind::NotFound`]; the errors of the store.
+    /// [`ErrorKind::Conflict`](skillhost_payload::ErrorKind) for a question that is not open, or has other bytes;
+    /// `NotFound`; the errors of the store.
     pub fn decide_question<'a>(
         &'a self,
         decision: QuestionDecision,

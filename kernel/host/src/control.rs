@@ -254,7 +254,7 @@ pub fn execute_request(
             }
             ControlRequest::Diagnose => to_raw_json(&answers::diagnose_extensions(kernel).await),
             ControlRequest::OpenConsole => {
-                to_raw_json(&kernel.console().open(kernel.clone()).await?)
+                to_raw_json(&kernel.console()?.open(kernel.clone()).await?)
             }
             ControlRequest::Schedules => to_raw_json(&kernel.list_schedules().await),
             ControlRequest::RunSchedule { id } => to_raw_json(&kernel.run_schedule(&id).await?),

@@ -1,6 +1,6 @@
 //! The assembled kernel: its extensions, its agents, and the services around them.
 
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use async_trait::async_trait;
 use futures::future::BoxFuture;
@@ -8,7 +8,7 @@ use skillhost_agents::{AgentRuntime, RunGate, kernel_tool_table};
 use skillhost_channels::ChannelHub;
 use skillhost_command::add_command_tool;
 use skillhost_control::{
-    LoadReport, ReloadOutcome, ScheduleRunOutcome, ScheduleSummary, ServerMessage,
+    ConsoleAddress, LoadReport, ReloadOutcome, ScheduleRunOutcome, ScheduleSummary, ServerMessage,
 };
 use skillhost_core::{
     ExtensionHost, ExtensionHostOptions, HostServices, KernelError, StateObserver,
@@ -17,7 +17,7 @@ use skillhost_engine::{AgentTaskSubmitter, EngineOptions, TaskEngine};
 use skillhost_events::EventBus;
 use skillhost_home::{Home, SecretStore};
 use skillhost_payload::{
-    AgentAnswer, AgentTask, ButtonOutcome, CallError, ChannelCursor, InboundOutcome,
+    AgentAnswer, AgentTask, ButtonOutcome, CallError, ChannelCursor, ErrorKind, InboundOutcome,
     IncomingMessage, PressedButton, StoreTaskStepRequest, TaskProgressReport, ToolCall, ToolOutput,
 };
 use skillhost_programs::add_program_tools;
@@ -31,7 +31,6 @@ use crate::bus::BuiltinHandler;
 use crate::channel_handler::ChannelEventHandler;
 use crate::channels::KernelChannels;
 use crate::config_watch::{ConfigWatch, POLL_INTERVAL};
-use crate::console::ConsoleServer;
 use crate::conversations::MessageChannels;
 use crate::kernel_start::KernelStart;
 use crate::options::BootOptions;
@@ -42,6 +41,21 @@ use crate::scheduler::ScheduleService;
 use crate::serving::EventDelivery;
 use crate::task_ends::TaskEndHandler;
 use crate::user_message::{UserMessageHandler, UserMessages};
+
+/// A web console, which another crate implements: the kernel does not depend on a web server.
+pub trait ConsoleServer: Send + Sync {
+    /// Starts the listener unless it runs, until the kernel shuts down. Returns its address.
+    ///
+    /// # Errors
+    /// The settings are not valid, or the address cannot be used.
+    fn start(&self, kernel: Kernel) -> BoxFuture<'_, Result<String, CallError>>;
+
+    /// Starts the listener unless it runs, and returns an address with a token for one login.
+    ///
+    /// # Errors
+    /// As for [`ConsoleServer::start`].
+    fn open(&self, kernel: Kernel) -> BoxFuture<'_, Result<ConsoleAddress, CallError>>;
+}
 
 /// A running kernel.
 ///
@@ -68,7 +82,7 @@ struct KernelShared {
     stop_requested: CancellationToken,
     started: KernelStart,
     config_watch: Arc<ConfigWatch>,
-    console: Arc<dyn ConsoleServer>,
+    console: OnceLock<Arc<dyn ConsoleServer>>,
 }
 
 impl Kernel {
@@ -76,7 +90,6 @@ impl Kernel {
     pub(crate) fn assemble(options: BootOptions, secrets: SecretStore) -> Self {
         let gate = Arc::new(RunGate::default());
         let supervised = options.supervised;
-        let console = options.console;
         let restarts = RestartCoordinator::new(&options.home, supervised, Arc::clone(&gate));
         let restarts = Arc::new(restarts);
         let host = Arc::new(ExtensionHost::new(ExtensionHostOptions {
@@ -162,7 +175,7 @@ impl Kernel {
             stop_requested: CancellationToken::new(),
             started: KernelStart::now(supervised),
             config_watch: Arc::new(config_watch),
-            console,
+            console: OnceLock::new(),
         });
         let services: Weak<KernelShared> = Arc::downgrade(&shared);
         let scheduler = Arc::downgrade(shared.schedules.scheduler());
@@ -255,8 +268,17 @@ impl Kernel {
         &self.shared.reviews
     }
 
-    pub(crate) fn console(&self) -> &dyn ConsoleServer {
-        &*self.shared.console
+    /// Sets the web console, which is started on demand; a second call has no effect.
+    pub fn set_console(&self, console: Arc<dyn ConsoleServer>) {
+        // The first one may already listen.
+        let _ = self.shared.console.set(console);
+    }
+
+    pub(crate) fn console(&self) -> Result<&dyn ConsoleServer, CallError> {
+        let console = self.shared.console.get().map(|console| &**console);
+        console.ok_or_else(|| {
+            CallError::new(ErrorKind::Unavailable, "this program has no web console")
+        })
     }
 
     /// Requests the shutdown, which [`Kernel::wait_for_stop_request`] reports.

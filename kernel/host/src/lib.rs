@@ -33,8 +33,8 @@ mod task_ends;
 mod thread_locks;
 mod user_message;
 
-pub use console::{ConsoleServer, MessageLines};
-pub use kernel::Kernel;
+pub use console::MessageLines;
+pub use kernel::{ConsoleServer, Kernel};
 pub use options::BootOptions;
 pub use probe::probe_extension;
 pub use restart::RestartedEvent;

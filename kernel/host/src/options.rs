@@ -7,8 +7,6 @@ use skillhost_conversation::{ModelSource, NoModels};
 use skillhost_core::{BundledExtension, ExtensionBuilder, KernelLimits, NoBuilder, PluginLoader};
 use skillhost_home::{Home, Installation, Settings};
 
-use crate::console::{ConsoleServer, NoConsole};
-
 /// The options of a kernel.
 #[derive(Clone)]
 pub struct BootOptions {
@@ -32,8 +30,6 @@ pub struct BootOptions {
     pub supervised: bool,
     /// The builder of extensions.
     pub builder: Arc<dyn ExtensionBuilder>,
-    /// The web console, which is started on demand.
-    pub console: Arc<dyn ConsoleServer>,
 }
 
 impl BootOptions {
@@ -51,7 +47,6 @@ impl BootOptions {
             loaders: Vec::new(),
             supervised: false,
             builder: Arc::new(NoBuilder),
-            console: Arc::new(NoConsole),
         }
     }
 }

@@ -11,18 +11,18 @@ use maud::html;
 use skillhost_home::now_ms;
 use skillhost_payload::{CallError, ErrorKind};
 
-use crate::error::{PageError, PageResult};
+use crate::console_state::ConsoleState;
+use crate::error::{LOGIN_COMMAND, PageError, PageResult};
 use crate::layout::draw_bare_page;
 use crate::login_table::SESSION_MS;
 use crate::request_guard::{LOGIN, LoginForm};
-use crate::server::ConsoleState;
 use crate::visit::{Visit, redirect_to};
 
 /// Shows the button that logs in. The token is not looked up: this changes nothing.
 pub(crate) async fn show_login(Extension(LoginForm(query)): Extension<LoginForm>) -> PageResult {
     let token = query.get("token");
     if token.is_empty() {
-        let hint = "run `skillhost console` and open the address that it prints";
+        let hint = format!("run `{LOGIN_COMMAND}` and open the address that it prints");
         return Err(PageError::new(StatusCode::UNAUTHORIZED, "a login is required", hint));
     }
     let body = html! {
@@ -43,7 +43,8 @@ pub(crate) async fn log_in(
     Extension(LoginForm(form)): Extension<LoginForm>,
 ) -> PageResult {
     let Some(cookie) = state.logins.redeem_token(form.get("token"), now_ms())? else {
-        let hint = "run `skillhost console` again: an address works once, within two minutes";
+        let hint =
+            format!("run `{LOGIN_COMMAND}` again: an address works once, within two minutes");
         let message = "this address was used before, or is too old";
         return Err(PageError::new(StatusCode::UNAUTHORIZED, message, hint));
     };

@@ -4,6 +4,7 @@ use axum::extract::Path;
 use axum::http::StatusCode;
 use maud::html;
 use serde_json::{Value, json};
+use skillhost_payload::OperatorCommand;
 
 use crate::error::{PageError, PageResult};
 use crate::form_fields::path_with;
@@ -52,7 +53,8 @@ async fn read_editable(
     path: &str,
 ) -> Result<(String, LineEnds), PageError> {
     let refused = |message: &str| {
-        let hint = "propose a diff instead: skillhost tool call propose_skill_update";
+        let call = OperatorCommand::CallTool { name: Some("propose_skill_update") };
+        let hint = format!("propose a diff instead: {call}");
         PageError::new(StatusCode::UNPROCESSABLE_ENTITY, message, hint)
     };
     let text = match read_file(visit, id, path).await? {

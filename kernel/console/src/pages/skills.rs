@@ -4,6 +4,7 @@ use axum::http::StatusCode;
 use maud::html;
 use serde::Deserialize;
 use serde_json::json;
+use skillhost_payload::OperatorCommand;
 
 use crate::error::{PageError, PageResult};
 use crate::form_fields::path_with;
@@ -88,7 +89,7 @@ pub(crate) fn parse_structured<T: for<'a> Deserialize<'a>>(
     output: &skillhost_payload::ToolOutput,
 ) -> Result<T, PageError> {
     let failed = |message: String| {
-        let hint = "see: skillhost ext doctor";
+        let hint = format!("see: {}", OperatorCommand::CheckExtensions);
         PageError::new(StatusCode::BAD_GATEWAY, message, hint)
     };
     if output.is_error {

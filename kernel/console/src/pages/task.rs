@@ -261,7 +261,7 @@ fn draw_lines(lines: &[TaskLine], first: u64) -> Markup {
         @if !lines.is_empty() {
             section {
                 h2 { "Lines" }
-                @if first > 0 { p.hint { "The first " (first) " lines are left out; " code { "skillhost task logs" } " prints all." } }
+                @if first > 0 { p.hint { "The first " (first) " lines are left out." } }
                 ol.lines { @for line in lines { li { (draw_line(&line.line)) } } }
             }
         }

@@ -68,7 +68,7 @@ pub(crate) async fn list_tasks(visit: Visit) -> PageResult {
         }
         div #tasks data-live="" {
             @if tasks.is_empty() {
-                (draw_empty("There are no such tasks. `skillhost task submit` submits one."))
+                (draw_empty("There are no such tasks."))
             } @else {
                 (draw_task_table(&tasks, now_ms))
             }

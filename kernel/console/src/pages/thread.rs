@@ -33,20 +33,21 @@ pub(crate) fn new_message_id() -> String {
     ulid::Ulid::generate().to_string().to_lowercase()
 }
 
-/// Converts the error of a thread.
-pub(crate) fn to_page_error(error: ThreadError) -> PageError {
-    let kind = match &error {
-        ThreadError::BadId { .. } | ThreadError::NotFound { .. } => ErrorKind::NotFound,
-        ThreadError::Busy { .. } => ErrorKind::Conflict,
-        _ => ErrorKind::Io,
-    };
-    CallError::new(kind, error.to_string()).into()
+impl From<ThreadError> for PageError {
+    fn from(error: ThreadError) -> Self {
+        let kind = match &error {
+            ThreadError::BadId { .. } | ThreadError::NotFound { .. } => ErrorKind::NotFound,
+            ThreadError::Busy { .. } => ErrorKind::Conflict,
+            _ => ErrorKind::Io,
+        };
+        CallError::new(kind, error.to_string()).into()
+    }
 }
 
 /// Reads a thread, also while a run has it open.
 pub(crate) async fn read_thread(visit: &Visit, id: &str) -> Result<ThreadContents, PageError> {
     let (store, id) = (ThreadStore::new(visit.home()), id.to_owned());
-    run_blocking(move || store.read(&id)).await?.map_err(to_page_error)
+    run_blocking(move || store.read(&id)).await?.map_err(PageError::from)
 }
 
 /// Stores a message for a thread; its agent replies in the background.

@@ -4,12 +4,12 @@ use axum::http::StatusCode;
 use maud::html;
 use skillhost_control::{AgentStatus, AgentSummary, ControlRequest, DEFAULT_AGENT};
 use skillhost_conversation::{ThreadStore, ThreadSummary};
-use skillhost_payload::CallError;
+use skillhost_payload::{CallError, OperatorCommand};
 
 use crate::error::{PageError, PageResult};
 use crate::form_fields::path_with;
 use crate::layout::{NavEntry, draw_empty};
-use crate::pages::thread::{accept_message, new_message_id, to_page_error};
+use crate::pages::thread::{accept_message, new_message_id};
 use crate::visible_text::{draw_age, draw_text, shorten};
 use crate::visit::{Visit, redirect_to, run_blocking};
 
@@ -26,7 +26,7 @@ pub(crate) async fn list_threads(visit: Visit) -> PageResult {
             recent.take(MAX_THREADS + 1).collect(),
         )
     });
-    let mut threads = listed.await?.map_err(to_page_error)?;
+    let mut threads = listed.await?.map_err(PageError::from)?;
     let has_more = threads.len() > MAX_THREADS;
     threads.truncate(MAX_THREADS);
     let agents: Vec<AgentSummary> = visit.request(ControlRequest::Agents).await?;
@@ -53,7 +53,7 @@ pub(crate) async fn list_threads(visit: Visit) -> PageResult {
         }
         div #threads data-live="" {
             @if threads.is_empty() {
-                (draw_empty("There are no threads yet. Start one above, or with `skillhost chat`."))
+                (draw_empty("There are no threads yet. Start one above."))
             } @else {
                 ul.cards {
                     @for thread in &threads {
@@ -76,7 +76,7 @@ pub(crate) async fn list_threads(visit: Visit) -> PageResult {
                     }
                 }
                 @if has_more {
-                    p.hint { "Older threads: " code { "skillhost thread list" } }
+                    p.hint { "Older threads: " code { (OperatorCommand::ListThreads.to_string()) } }
                 }
             }
         }
@@ -98,7 +98,7 @@ pub(crate) async fn start_thread(visit: Visit) -> PageResult {
     let agent = details?.id.to_string();
     let store = ThreadStore::new(visit.home());
     let created = run_blocking(move || store.create(&agent).map(|thread| thread.id().to_owned()));
-    let id = created.await?.map_err(to_page_error)?;
+    let id = created.await?.map_err(PageError::from)?;
     let message_id = visit.form.get("message_id").to_owned();
     accept_message(&visit, &id, &message_id, &text).await?;
     Ok(redirect_to(&path_with("/threads/", &id)))
