@@ -131,6 +131,7 @@ fn push_changes<'a>(
     removed: &mut Vec<(usize, &'a str)>,
     added: &mut Vec<(usize, &'a str)>,
 ) {
+    // The shorter side has empty cells at its end.
     let count = removed.len().max(added.len());
     let (mut old, mut new) = (removed.drain(..), added.drain(..));
     for _ in 0..count {

@@ -88,6 +88,7 @@ impl LoginTable {
 
     /// Ends the session of a cookie.
     pub(crate) fn close_session(&self, cookie: &str) {
+        // An unknown cookie has no session to end.
         self.lock().sessions.remove(&digest_of(cookie));
     }
 

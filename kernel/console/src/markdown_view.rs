@@ -135,6 +135,7 @@ fn element_of(tag: Tag<'_>) -> ElementKind {
 
 /// Returns whether a link may lead to an address.
 fn is_safe_address(address: &str) -> bool {
+    // Schemes have no case.
     let lower = address.to_ascii_lowercase();
     let is_known = ["https://", "http://", "mailto:"].iter().any(|it| lower.starts_with(it));
     is_known && !address.contains(|c: char| c.is_control() || c.is_whitespace())

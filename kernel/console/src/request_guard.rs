@@ -91,6 +91,7 @@ async fn admit_request(state: &Arc<ConsoleState>, request: Request) -> Result<Re
             return Err(PageError::new(status, "method is not supported", "use GET or POST"));
         }
     }
+    // The login page has no session and requires its style.
     if path.starts_with(ASSETS) && !is_post {
         return Ok(Request::from_parts(parts, Body::empty()));
     }
@@ -160,6 +161,7 @@ fn check_host(
 
 fn check_origin(state: &ConsoleState, headers: &HeaderMap) -> Result<(), PageError> {
     let mut origins = headers.get_all(header::ORIGIN).iter();
+    // A missing origin is refused: every browser sends one with a form.
     let is_own = origins.next().is_some_and(|origin| origin.as_bytes() == state.origin.as_bytes());
     let site = header_text(headers, "sec-fetch-site");
     if is_own && origins.next().is_none() && matches!(site, "" | "same-origin") {

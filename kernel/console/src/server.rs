@@ -34,6 +34,7 @@ pub struct WebConsole {
 impl WebConsole {
     /// Returns the running console, which is started if necessary.
     async fn running(&self, kernel: Kernel) -> Result<Arc<ConsoleState>, CallError> {
+        // Held while it starts: two requests at once must not bind twice.
         let mut running = self.running.lock().await;
         if let Some(state) = &*running {
             return Ok(Arc::clone(state));
@@ -74,6 +75,7 @@ async fn listen(kernel: Kernel) -> Result<Arc<ConsoleState>, CallError> {
     };
     let listener = TcpListener::bind(address).await.map_err(failed)?;
     let port = listener.local_addr().map_err(failed)?.port();
+    // The port may have been chosen by the system, so it is known only now.
     let name = home_name(kernel.home());
     let origin = match settings.public_origin {
         Some(origin) => origin,

@@ -53,6 +53,7 @@ pub(crate) fn draw_subject(subject: &str) -> Markup {
         let found = names.iter().filter_map(|name| fields.remove_entry(*name));
         found.collect()
     };
+    // Taken out first, so that no field is drawn twice.
     let identities = take(&mut fields, IDENTITIES);
     let names: Vec<&str> = FIELDS.iter().map(|(name, _)| *name).collect();
     let known = take(&mut fields, &names);

@@ -45,6 +45,7 @@ impl ThreadEvents {
             if let Some(event) = self.ready.pop_front() {
                 return Some(event);
             }
+            // A stream must not keep a kernel from its shutdown.
             let stopping = self.stopping.clone();
             match &mut self.lines {
                 Some(lines) => match stopping.run_until_cancelled(lines.next_line()).await? {

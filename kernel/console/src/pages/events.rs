@@ -20,6 +20,7 @@ pub(crate) async fn show_events(visit: Visit) -> PageResult {
     let topic = visit.query.get("topic").trim();
     let tail = TailQuery { after: None, topic: topic.to_owned(), limit: MAX_EVENTS };
     let events = journal.tail(tail).await.map_err(CallError::from)?;
+    // Listed without a limit: each of them waits for a person.
     let dead = journal.dead_letters().await.map_err(CallError::from)?;
     let body = html! {
         h1 { "Events" }

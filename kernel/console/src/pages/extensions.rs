@@ -21,6 +21,7 @@ struct ApprovalRow {
 
 pub(crate) async fn list_extensions(visit: Visit) -> PageResult {
     let diagnosis: ExtensionDiagnosis = visit.request(ControlRequest::Diagnose).await?;
+    // The approvals are a file, which is read on a thread for it.
     let home = visit.home().clone();
     let (approvals, problem) = run_blocking(move || read_approvals(&home)).await?;
     let body = html! {

@@ -127,6 +127,7 @@ pub(crate) async fn decide_question(visit: Visit, Path(id): Path<String>) -> Pag
         let message = "an answer is required";
         return Err(PageError::new(StatusCode::BAD_REQUEST, message, "go back and choose one"));
     }
+    // The digest of the page that was shown, not that of the row as it is now.
     let digest = visit.form.get("digest").to_owned();
     let decision = QuestionDecision { question: id.clone(), digest, choice, reason };
     match visit.kernel().decide_question(decision, SURFACE).await {

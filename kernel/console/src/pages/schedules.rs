@@ -78,6 +78,7 @@ pub(crate) async fn run_schedule(visit: Visit) -> PageResult {
             CallError { kind, message, hint }
         })
     });
+    // A run that takes longer reports its outcome in the list.
     if let Ok(Ok(ended)) = tokio::time::timeout(RUN_WAIT, run).await {
         ended.map_err(PageError::from)?;
     }

@@ -11,6 +11,7 @@ use crate::visible_text::{draw_text, draw_time};
 use crate::visit::{Visit, run_blocking};
 
 pub(crate) async fn show_settings(visit: Visit) -> PageResult {
+    // Read again, as the file may differ from what is in force.
     let home = visit.home().clone();
     let file = home.settings_file();
     let loaded =

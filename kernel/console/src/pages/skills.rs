@@ -92,6 +92,7 @@ pub(crate) fn parse_structured<T: for<'a> Deserialize<'a>>(
         let hint = format!("see: {}", OperatorCommand::CheckExtensions);
         PageError::new(StatusCode::BAD_GATEWAY, message, hint)
     };
+    // An error of a tool is a text, with no structured value.
     if output.is_error {
         return Err(failed(output.text.clone()));
     }

@@ -56,6 +56,7 @@ pub(crate) async fn show_task(visit: Visit, Path(id): Path<String>) -> PageResul
         TaskFilter { root: Some(task.root.clone()), limit: MAX_TREE, ..TaskFilter::default() };
     let tree = queue.list(filter).await?;
     let attempts = queue.attempts(&task.id).await?;
+    // The newest lines are those of interest while a task runs.
     let first = task.lines.saturating_sub(MAX_LINES as u64);
     let lines = queue.lines(&task.id, first, MAX_LINES).await?;
     let input = queue.input(&task.id).await?;

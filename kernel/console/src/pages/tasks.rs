@@ -36,6 +36,7 @@ pub(crate) async fn list_tasks(visit: Visit) -> PageResult {
         ..TaskFilter::default()
     };
     let mut tasks = visit.queue().list(filter).await?;
+    // Counted before the additional row is removed.
     let has_more = tasks.len() > PAGE;
     tasks.truncate(PAGE);
     let now_ms = visit.now_ms().await?;

@@ -61,7 +61,7 @@ pub(crate) async fn accept_message(
         let status = StatusCode::BAD_REQUEST;
         return Err(PageError::new(status, "a message is required", "write one"));
     }
-    // The agent is that of the thread, whatever a request says.
+    // The agent is that of the thread; a request names none.
     let agent = read_thread(visit, thread).await?.summary.agent;
     let message = UserMessage {
         message_id: message_id.to_owned(),
@@ -98,6 +98,7 @@ pub(crate) async fn show_thread(visit: Visit, Path(id): Path<String>) -> PageRes
         limit: MAX_QUESTIONS,
     };
     let questions = visit.queue().questions(query).await?;
+    // Attaching is the only way to know; the lines are dropped at once.
     let is_pending = visit.kernel().follow_thread(&id).is_some();
     let now_ms = visit.now_ms().await?;
     let summary = &thread.summary;
