@@ -338,6 +338,8 @@ fn runtimes_are_built_in_few_places() {
 /// The sources that name a decider: the surfaces of people, and the table with its stores. None is
 /// part of a tool, and extensions cannot import the table.
 const DECIDERS: &[&str] = &[
+    "kernel/channels/src/chat_commands.rs",
+    "kernel/channels/src/question_events.rs",
     "kernel/host/src/conversations.rs",
     "kernel/mcp/src/backend/tasks.rs",
     "kernel/mcp/src/server/call_consents.rs",
