@@ -3,13 +3,11 @@
 use skillhost_control::ChannelRole;
 use skillhost_payload::{CallError, InboundOutcome};
 use skillhost_tasks::{
-    Decider, Decision, DecisionOutcome, Question, QuestionKind, QuestionState, Task, TaskFilter,
-    TaskId, TaskState,
+    Decider, Decision, DecisionOutcome, Question, QuestionKind, Task, TaskFilter, TaskId, TaskState,
 };
 
 use crate::channel_hub::ChannelHub;
-use crate::inbound::{PeerMessage, choose_agent};
-use crate::question_events::owner_name;
+use crate::peer_message::{PeerMessage, choose_agent, owner_name};
 use crate::shown_text::clean_line;
 
 /// The number of tasks that are listed.
@@ -268,20 +266,6 @@ impl ChannelHub {
             DecisionOutcome::DigestMismatch { .. } => {
                 Ok("The question has changed since it was shown. See /inbox.".to_owned())
             }
-        }
-    }
-
-    /// Describes the end of a question for a person who was later.
-    pub(crate) fn describe_closed(&self, question: &Question) -> String {
-        match (question.state, &question.choice, &question.decider) {
-            (QuestionState::Decided, Some(choice), Some(decider)) => format!(
-                "Decided before: {} by {} ({}).",
-                clean_line(choice),
-                clean_line(&decider.name),
-                clean_line(&decider.surface)
-            ),
-            (QuestionState::Expired, ..) => "The question has expired.".to_owned(),
-            _ => "The question was withdrawn.".to_owned(),
         }
     }
 }

@@ -3,7 +3,8 @@
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use skillhost_payload::{
-    CallError, ChannelConversation, ChannelInfo, MessageButton, OutgoingMessage, SendOutcome,
+    CallError, ChannelConversation, ChannelInfo, MessageButton, OperatorCommand, OutgoingMessage,
+    SendOutcome,
 };
 use skillhost_tasks::QuestionState;
 
@@ -194,8 +195,8 @@ impl ChannelHub {
         let first_ms = progress.first_failure_ms.unwrap_or(now_ms);
         if now_ms.saturating_sub(first_ms) >= MAX_RETRY_MS {
             let message = format!("the message was not sent within a day: {}", shorten(error));
-            let hint = "check the channel with `skillhost ext doctor`, then retry the task";
-            return DeliveryEnd::Failed { message, hint: hint.to_owned() };
+            let hint = format!("see: {}; then retry the task", OperatorCommand::CheckExtensions);
+            return DeliveryEnd::Failed { message, hint };
         }
         let line = DeliveryLine::AttemptFailed { error: shorten(error), at_ms: now_ms };
         match append(log, &line).await {

@@ -2,20 +2,21 @@
 
 use std::sync::PoisonError;
 
-use skillhost_control::{ChannelOrigin, ChannelRole, DEFAULT_AGENT, UserMessage};
+use skillhost_control::{ChannelOrigin, ChannelRole, UserMessage};
 use skillhost_files::sha256_hex;
-use skillhost_home::ChannelSettings;
 use skillhost_payload::{
     CallError, ChannelConversation, ChannelPeer, ErrorKind, InboundOutcome, IncomingMessage,
+    OperatorCommand,
 };
 
 use crate::channel_hub::ChannelHub;
 use crate::chat_commands::ChatCommand;
+use crate::peer_message::{PeerMessage, choose_agent};
 use crate::random_token::is_pairing_code;
 use crate::rate_limit::RateVerdict;
 use crate::secret_detector::find_secret;
 use crate::shown_text::clean_line;
-use crate::store::{ConversationRecord, PeerRecord};
+use crate::store::ConversationRecord;
 
 /// The length limit of ids of a platform, in bytes.
 const MAX_ID_BYTES: usize = 256;
@@ -23,17 +24,6 @@ const MAX_ID_BYTES: usize = 256;
 const MAX_TEXT_BYTES: usize = 32 * 1024;
 /// The number of hexadecimal digits of a message id.
 const ID_DIGITS: usize = 40;
-
-/// A message of a person in the allow-list.
-pub(crate) struct PeerMessage<'a> {
-    pub(crate) channel: &'a str,
-    /// The id of the user message.
-    pub(crate) id: String,
-    pub(crate) peer: PeerRecord,
-    pub(crate) message: &'a IncomingMessage,
-    /// The name of the channel's account, which group commands may carry.
-    pub(crate) account: String,
-}
 
 impl ChannelHub {
     /// Receives a message of a person. When this returns without an error, the platform may forget
@@ -189,9 +179,12 @@ impl ChannelHub {
             }
             Err(error) => {
                 tracing::warn!(channel, %error, "message of a channel cannot be answered");
-                let reply = "The agent is not available at the moment. Its operator can see the \
-                             reason with `skillhost status`.";
-                self.reply(received, reply).await?;
+                let status = OperatorCommand::ShowStatus;
+                let reply = format!(
+                    "The agent is not available at the moment. Its operator can see the reason: \
+                     {status}"
+                );
+                self.reply(received, &reply).await?;
                 Ok(InboundOutcome::Refused)
             }
         }
@@ -255,24 +248,6 @@ impl ChannelHub {
         match find_secret(&name, &self.environment.secrets()) {
             Some(_) => String::new(),
             None => name,
-        }
-    }
-}
-
-/// Returns the agent that answers a person: of a guest only one that is listed.
-pub(crate) fn choose_agent(
-    peer: &PeerRecord,
-    settings: &ChannelSettings,
-    known: Option<&ConversationRecord>,
-) -> Option<String> {
-    let known = known.map(|known| known.agent.clone());
-    match peer.role {
-        ChannelRole::Owner => {
-            Some(settings.agent.clone().unwrap_or_else(|| DEFAULT_AGENT.to_owned()))
-        }
-        ChannelRole::Guest => {
-            let listed = if peer.agents.is_empty() { &settings.guests } else { &peer.agents };
-            known.filter(|agent| listed.contains(agent)).or_else(|| listed.first().cloned())
         }
     }
 }

@@ -19,6 +19,7 @@ mod environment;
 mod inbound;
 mod notices;
 mod outgoing;
+mod peer_message;
 mod question_events;
 mod question_text;
 mod random_token;

@@ -8,6 +8,7 @@ use skillhost_tasks::{Decider, Decision, DecisionOutcome, Question, QuestionKind
 
 use crate::channel_hub::ChannelHub;
 use crate::outgoing::{DeliveryBody, DeliveryInput};
+use crate::peer_message::owner_name;
 use crate::random_token::token_hash;
 use crate::shown_text::clean_line;
 use crate::store::{ConversationRecord, PeerRecord, ShownQuestion};
@@ -244,6 +245,20 @@ impl ChannelHub {
         Ok(reachable.collect())
     }
 
+    /// Describes the end of a question for a person who was later.
+    pub(crate) fn describe_closed(&self, question: &Question) -> String {
+        match (question.state, &question.choice, &question.decider) {
+            (QuestionState::Decided, Some(choice), Some(decider)) => format!(
+                "Decided before: {} by {} ({}).",
+                clean_line(choice),
+                clean_line(&decider.name),
+                clean_line(&decider.surface)
+            ),
+            (QuestionState::Expired, ..) => "The question has expired.".to_owned(),
+            _ => "The question was withdrawn.".to_owned(),
+        }
+    }
+
     /// Describes the end of a question, for its copies.
     fn describe_end(&self, question: &Question) -> String {
         let decider = question.decider.clone().unwrap_or_default();
@@ -259,12 +274,6 @@ impl ChannelHub {
             }
         }
     }
-}
-
-/// Returns the name under which an owner decides.
-pub(crate) fn owner_name(peer: &PeerRecord) -> String {
-    let name = if peer.name.is_empty() { &peer.id } else { &peer.name };
-    format!("{} {}", peer.role.as_str(), clean_line(name))
 }
 
 /// Returns a short digest of a conversation, for keys.

@@ -5,6 +5,7 @@ use std::fmt;
 
 use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
+use skillhost_payload::OperatorCommand;
 use skillhost_tasks::{Question, QuestionKind};
 
 use crate::shown_text::{clean_line, escape_hidden};
@@ -58,10 +59,10 @@ pub(crate) fn format_question(
     if parts.len() <= MAX_PARTS && masked == body {
         return QuestionPage { parts, choices };
     }
-    let id = &question.id;
+    let show = OperatorCommand::ShowQuestion { id: &question.id };
     let text = format!(
         "{}\n\nThe question cannot be shown completely here, so it cannot be approved here. Look at \
-         it at the terminal or the console:\nskillhost inbox show {id}",
+         it at the terminal or the console:\n{show}",
         mask(&head)
     );
     let mut parts = split(&text, limits.text);
@@ -91,11 +92,10 @@ fn format_head(question: &Question) -> String {
 
 fn format_footer(question: &Question, choices: &[QuestionChoice]) -> String {
     let id = &question.id;
+    let show = OperatorCommand::ShowQuestion { id };
     match (question.kind, choices.is_empty()) {
         (QuestionKind::Build, _) => {
-            format!(
-                "Only the operator decides about this, at the terminal:\nskillhost inbox show {id}"
-            )
+            format!("Only the operator decides about this, at the terminal:\n{show}")
         }
         (_, false) => "Choose below.".to_owned(),
         (QuestionKind::Choice, true) if question.options.is_empty() => {
@@ -107,7 +107,7 @@ fn format_footer(question: &Question, choices: &[QuestionChoice]) -> String {
             format!("Answer with: /answer {id} TEXT\nThe answers are: {}", options.join(" | "))
         }
         (QuestionKind::Consent | QuestionKind::Proposal, true) => {
-            format!("Decide at the terminal or the console:\nskillhost inbox show {id}")
+            format!("Decide at the terminal or the console:\n{show}")
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Weak;
 
+use futures::future::BoxFuture;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use skillhost_events::topic;
@@ -11,6 +12,7 @@ use skillhost_payload::{
     SubscriptionId, ToolCall, UserNotice, channel_interface, host_method,
 };
 
+use crate::extension_calls::HostCalls;
 use crate::extension_host::ExtensionHost;
 
 /// The kernel's services for one extension.
@@ -240,6 +242,16 @@ impl HostCallbacks {
             .map_err(|error| CallError::protocol_error(&error))?;
         let source = self.extension.to_string();
         Ok(host.events.notify_listeners(Event::new(topic, source, payload)))
+    }
+}
+
+impl HostCalls for HostCallbacks {
+    fn call_host<'a>(
+        &'a self,
+        method: &'a str,
+        payload: &'a [u8],
+    ) -> BoxFuture<'a, Result<Vec<u8>, CallError>> {
+        Box::pin(self.call(method, payload))
     }
 }
 

@@ -322,7 +322,10 @@ impl ExtensionHost {
             secrets: &self.secrets,
             limits: &self.limits,
             init: self.build_extension_init(found, settings),
-            calls: ExtensionCalls::new(HostCallbacks::new(&found.manifest, Arc::downgrade(self))),
+            calls: ExtensionCalls::new(Arc::new(HostCallbacks::new(
+                &found.manifest,
+                Arc::downgrade(self),
+            ))),
         }
     }
 

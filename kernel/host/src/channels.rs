@@ -23,11 +23,7 @@ use skillhost_tasks::TaskQueue;
 
 use crate::review_handler::ProviderReviewLedger;
 use crate::serving::EventDelivery;
-use crate::user_message::parse_message;
-
-/// The prefix of the sources of messages that channels received. An extension's id has no colon, so
-/// none can publish under such a source.
-pub(crate) const CHANNEL_SOURCE: &str = "channel:";
+use crate::user_message::{CHANNEL_SOURCE, parse_message};
 
 /// The time limit of a hint, which a turn waits for.
 const HINT_LIMIT: Duration = Duration::from_secs(2);

@@ -19,10 +19,13 @@ use skillhost_payload::{CallError, ErrorKind, Event, OperatorCommand};
 use skillhost_questions::{QuestionTable, message_of_question};
 
 use crate::bus::{BuiltinHandler, HandlerOutcome};
-use crate::channels::CHANNEL_SOURCE;
 use crate::conversations::{MessageChannel, MessageChannels};
 use crate::restart::RestartCoordinator;
 use crate::serving::EventDelivery;
+
+/// The prefix of the sources of messages that channels received. An extension's id has no colon, so
+/// none can publish under such a source.
+pub(crate) const CHANNEL_SOURCE: &str = "channel:";
 
 /// The payload of `agent.replied`.
 #[derive(Debug, Serialize, Deserialize)]
