@@ -134,6 +134,7 @@ impl ChannelHub {
         key: String,
     ) -> Result<(), CallError> {
         let target = self.target(channel).await?;
+        // Before it is stored: the queue may be shared with other machines.
         let text = mask_secrets(text, &self.environment.secrets()).into_owned();
         self.submit_once(new_text_delivery(&target, conversation, &text, Some(key))).await
     }

@@ -122,6 +122,7 @@ impl ChannelHub {
             let filter = TaskFilter { states, thread: Some(thread), ..TaskFilter::default() };
             open.extend(self.queue.list(filter).await?);
         }
+        // Ids of tasks are ordered by time, also those of several threads.
         open.sort_by(|a, b| a.id.cmp(&b.id));
         Ok(open)
     }

@@ -224,6 +224,7 @@ impl ChannelHub {
             return Ok("not sent: the question was closed before".to_owned());
         };
         let count = content.parts.len();
+        // The earlier parts are on the platform already.
         for part in progress.sent..count {
             let (is_last, conversation) = (part + 1 == count, &input.conversation);
             let asked = content.question.as_ref().filter(|_| is_last);

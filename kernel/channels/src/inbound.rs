@@ -16,7 +16,6 @@ use crate::random_token::is_pairing_code;
 use crate::rate_limit::RateVerdict;
 use crate::secret_detector::find_secret;
 use crate::shown_text::clean_line;
-use crate::store::ConversationRecord;
 
 /// The length limit of ids of a platform, in bytes.
 const MAX_ID_BYTES: usize = 256;
@@ -187,58 +186,6 @@ impl ChannelHub {
                 self.reply(received, &reply).await?;
                 Ok(InboundOutcome::Refused)
             }
-        }
-    }
-
-    /// Stores the present name of a person and, in a direct conversation, where to reach them.
-    pub(crate) async fn update_peer(&self, received: &PeerMessage<'_>) -> Result<(), CallError> {
-        let PeerMessage { channel, peer, message, .. } = received;
-        let direct = (!message.conversation.is_group).then_some(&message.conversation);
-        let is_same = peer.name == message.peer.name
-            && direct.is_none_or(|direct| peer.direct.as_ref() == Some(direct));
-        if !is_same {
-            self.store.update_peer(channel, &message.peer, direct).await?;
-        }
-        Ok(())
-    }
-
-    /// Replies to a message, once.
-    pub(crate) async fn reply(
-        &self,
-        received: &PeerMessage<'_>,
-        text: &str,
-    ) -> Result<(), CallError> {
-        let key = format!("answer:{}", received.id);
-        self.submit_text(received.channel, &received.message.conversation, text, key).await
-    }
-
-    /// Stores that the kernel has answered a message by itself, then replies.
-    pub(crate) async fn finish_handled(
-        &self,
-        received: &PeerMessage<'_>,
-        reply: &str,
-        renewed: Option<ConversationRecord>,
-    ) -> Result<(), CallError> {
-        // In this order: received again after a kill in between, the message is only answered.
-        self.store.store_handled(&received.id, reply, renewed, self.clock.now_ms()).await?;
-        self.reply(received, reply).await
-    }
-
-    /// Returns the record of a message's conversation with a thread.
-    pub(crate) fn to_record(
-        &self,
-        received: &PeerMessage<'_>,
-        thread: &str,
-        agent: &str,
-    ) -> ConversationRecord {
-        let PeerMessage { channel, id, peer, message, .. } = received;
-        ConversationRecord {
-            channel: (*channel).to_owned(),
-            conversation: message.conversation.clone(),
-            thread: thread.to_owned(),
-            agent: agent.to_owned(),
-            peer: peer.id.clone(),
-            last_message: id.clone(),
         }
     }
 

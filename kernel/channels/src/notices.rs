@@ -103,6 +103,7 @@ fn describe_end(task: &Task) -> String {
 
 fn shorten(text: &str) -> String {
     let text = clean_message(text);
+    // The task has all of it.
     match text.char_indices().nth(MAX_RESULT_CHARS) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text,

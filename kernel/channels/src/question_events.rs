@@ -61,6 +61,7 @@ impl ChannelHub {
     /// An error of a store; the event is handled again.
     pub async fn handle_question_closed(&self, id: &str) -> Result<(), CallError> {
         let shown = self.store.list_shown(id).await?;
+        // Most questions were never on a channel.
         if shown.is_empty() {
             return Ok(());
         }

@@ -146,6 +146,7 @@ impl ChannelContext<'_> {
     }
 
     fn is_extension(&self, id: &str) -> bool {
+        // A library declares the interface in its code, which is not loaded here.
         let shadowing = &self.settings.allow_shadowing;
         let found =
             skillhost_home::discover_manifests(&self.home, self.session.installation(), shadowing);

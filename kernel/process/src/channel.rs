@@ -79,6 +79,7 @@ impl ProcessChannel {
                 }
                 Ok(_) => {
                     pause = FIRST_PAUSE;
+                    // More may wait behind a full batch.
                     continue;
                 }
                 Err(error) => {

@@ -17,6 +17,8 @@ mod exports;
 mod invariants;
 #[path = "tidy/language.rs"]
 mod language;
+#[path = "tidy/layers.rs"]
+mod layers;
 #[path = "tidy/links.rs"]
 mod links;
 #[path = "tidy/repository.rs"]
@@ -187,6 +189,8 @@ fn only_store_modules_speak_sql() {
         "extensions/skill_registry/ledger/src/sqlite.rs",
         "extensions/skill_registry/ledger/src/sqlite",
         "kernel/events/src/store.rs",
+        "kernel/channels/src/store.rs",
+        "kernel/channels/src/store",
         "kernel/events/src/store",
         "kernel/tasks/src/postgres",
         "kernel/tasks/src/sqlite",

@@ -7,79 +7,8 @@ use std::process::Command;
 
 use serde_json::Value;
 
+use super::layers::LAYERS;
 use super::{none, root};
-
-/// The layers of the product, the highest first. The right column is that of the skill registry.
-const LAYERS: &[&[&str]] = &[
-    &["skillhost"],
-    &["skillhost-bundle", "skillhost-console"],
-    // The sources of the extensions once more, for the program that contains them.
-    &[
-        "bundled-core-tools",
-        "bundled-echo",
-        "bundled-embedding",
-        "bundled-skill-registry",
-        "bundled-telegram",
-        "bundled-web",
-        "bundled-webhook",
-    ],
-    &["skillhost-kernel", "skillhost-mcp", "skillhost-chat", "skill-commands", "skill-registry"],
-    &["skillhost-programs", "skillhost-engine"],
-    &["skillhost-handlers"],
-    &[
-        "skillhost-agents",
-        "skillhost-process",
-        "skillhost-builder",
-        "skillhost-command",
-        "skillhost-scripts",
-        "skillhost-operations",
-        "skillhost-clients",
-        "skill-service",
-        "skill-lsp",
-    ],
-    &["skillhost-channels"],
-    &[
-        "skillhost-core",
-        "skillhost-questions",
-        "skillhost-models",
-        "skillhost-terminal",
-        "skill-ledger",
-        "skill-policy",
-        "core_tools",
-    ],
-    &[
-        "skillhost-control",
-        "skillhost-workspaces",
-        "skill-rules",
-        "skillhost-echo",
-        "skillhost-embedding",
-        "skillhost-telegram",
-        "skillhost-web",
-        "skillhost-webhook",
-    ],
-    &[
-        "skillhost-conversation",
-        "skillhost-backup",
-        "skillhost-tasks",
-        "skill-catalog",
-        "skill-compat",
-    ],
-    &["skillhost-bundled-sdk"],
-    &["skillhost-home", "skillhost-events", "skillhost-sdk", "skill-format", "skill-search"],
-    &["skillhost-manifest", "skillhost-contract", "skillhost-sandbox"],
-    // Only the sandbox starts it.
-    &["skillhost-broker"],
-    &[
-        "skillhost-payload",
-        "yaml-tree",
-        "skillhost-files",
-        "skillhost-policy",
-        "skillhost-budget",
-        "skill-diff",
-        "skill-tokens",
-    ],
-    &["word-vectors"],
-];
 
 /// The crates that each crate may import.
 const ALLOWED: &[(&str, &[&str])] = &[

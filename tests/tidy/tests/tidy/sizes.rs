@@ -15,7 +15,7 @@ const MAX_CRATE: usize = 11_000;
 /// split yet.
 const LARGER_CRATES: &[(&str, usize, &str)] = &[
     ("kernel/agents", 7_090, "its tools, its runs and the programs of skills call each other"),
-    ("kernel/core", 5_480, "the table of tools and the programs in it follow one state"),
+    ("kernel/core", 5_600, "the table of tools and the programs in it follow one state"),
     ("kernel/home", 6_250, "its settings, approvals and manifests are checked as one state"),
     ("kernel/host", 5_850, "it assembles all parts of a kernel and handles its own events"),
     ("kernel/mcp", 6_300, "requests, transports, tasks and consents share sessions"),
@@ -46,7 +46,7 @@ const SHORT_FILES: &[(&str, usize)] = &[
 const SHORT_SOURCES: &[(&[&str], usize)] = &[
     (&["kernel/contract/src"], 150),
     // The interfaces of all providers, that of tasks being the largest.
-    (&["kernel/payload/src"], 1180),
+    (&["kernel/payload/src"], 1290),
     (&["extensions/skill_registry/plugin/src"], 650),
 ];
 
