@@ -37,7 +37,7 @@ impl BotKernel for ExtensionContext {
         let directory = self.data_dir()?;
         let locked = tokio::task::spawn_blocking(move || {
             DirectoryLock::acquire(&directory, Duration::ZERO).inspect(|lock| {
-                // The lock protects no files, so a killed process left nothing to recover.
+                // The lock protects no files, so a killed process leaves no file to recover.
                 lock.clear_stale_holders();
             })
         });

@@ -69,7 +69,7 @@ pub(crate) async fn deliver_message(
     if !message.buttons.is_empty() {
         return Ok(outcome);
     }
-    // The text stays as it is, but buttons that decide nothing any more should not stay.
+    // The text stays as it is, but buttons without an effect are removed.
     without_text["reply_markup"] = to_keyboard(&[]);
     let removed = client.call::<Value>(token, "editMessageReplyMarkup", &without_text).await;
     match to_edit_outcome(removed, edited)? {

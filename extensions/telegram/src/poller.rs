@@ -184,7 +184,7 @@ impl UpdatePoller {
                 self.kernel.store_cursor(&next.to_text(token.bot_id())).await?;
                 cursor = Some(next);
             } else if !batch.0.is_empty() {
-                // Without a number nothing can be confirmed, and the same batch would come at once.
+                // Without a number no update can be confirmed, and the same batch would come at once.
                 let reason = "updates without a valid number".to_owned();
                 return Err(BotApiError::Transient { reason }.into());
             }

@@ -116,7 +116,7 @@ impl GuardedClient {
                 .connect_timeout(CONNECT_TIMEOUT)
                 .timeout(timeout)
                 .redirect(redirect::Policy::none())
-                // A proxy would resolve the names itself, so nothing could be checked.
+                // A proxy would resolve the names itself, so no address could be checked.
                 .no_proxy()
                 // A kept connection would be used without a further check of its host.
                 .pool_max_idle_per_host(0)

@@ -31,7 +31,7 @@ impl HookKernel for ExtensionContext {
         let directory = self.data_dir()?;
         let locked = tokio::task::spawn_blocking(move || {
             DirectoryLock::acquire(&directory, Duration::ZERO).inspect(|lock| {
-                // The lock protects no files, so a killed process left nothing to recover.
+                // The lock protects no files, so a killed process leaves no file to recover.
                 lock.clear_stale_holders();
             })
         });

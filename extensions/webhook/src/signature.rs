@@ -28,7 +28,7 @@ impl SigningSecret {
         SECRET_BYTES.contains(&bytes.len()).then_some(Self(bytes))
     }
 
-    /// Returns a secret that signs nothing, for the work of a verification that fails.
+    /// Returns a secret that no sender has, for the work of a verification that fails.
     pub(crate) fn decoy() -> Self {
         Self(vec![0; *SECRET_BYTES.start()])
     }

@@ -68,7 +68,7 @@ impl ChannelHub {
     }
 
     /// Returns the reply to a message that is not processed; the inner `None` is silence.
-    // First the secret: nothing behind it may see such a text.
+    // First the secret: no later check may see such a text.
     fn find_refusal(&self, received: &PeerMessage<'_>) -> Option<Option<String>> {
         let text = &received.message.text;
         if let Some(kind) = find_secret(text, &self.environment.secrets()) {

@@ -112,7 +112,7 @@ impl ChannelHub {
     /// message that the button is bound to, and for the bytes that were shown.
     ///
     /// # Errors
-    /// [`ErrorKind::Io`] and [`ErrorKind::Unavailable`] if nothing was decided.
+    /// [`ErrorKind::Io`] and [`ErrorKind::Unavailable`] if the question is still open.
     pub async fn press_button(
         &self,
         channel: &str,
@@ -146,7 +146,7 @@ impl ChannelHub {
         let Some(button) = found.filter(|button| button.channel == channel) else {
             return Ok(UNKNOWN_BUTTON.to_owned());
         };
-        // A person who was revoked, or is a guest now, decides nothing.
+        // A person who was revoked, or is a guest now, may not decide.
         let person = self.store.find_peer(channel, &peer.id).await?;
         let is_owner = |person: &PeerRecord| person.role == ChannelRole::Owner;
         let Some(person) = person.filter(|it| is_owner(it) && it.id == button.peer) else {

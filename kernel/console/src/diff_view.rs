@@ -7,7 +7,7 @@ use crate::visible_text::draw_text;
 
 /// A row of the table. The old and the new side each have a number and a text.
 #[derive(Debug, PartialEq, Eq)]
-enum DiffRow<'a> {
+enum DiffLinePair<'a> {
     /// A header, or a text that is no part of a hunk.
     Note(&'a str),
     Context {
@@ -26,6 +26,7 @@ enum DiffRow<'a> {
 pub(crate) fn draw_diff(diff: &str) -> Markup {
     let rows = parse_rows(diff);
     html! {
+        // Long lines scroll within the region, which keyboards reach by its tab index.
         div.diff role="region" aria-label="Changes" tabindex="0" {
             table {
                 colgroup { col.narrow; col; col.narrow; col; }
@@ -38,16 +39,16 @@ pub(crate) fn draw_diff(diff: &str) -> Markup {
     }
 }
 
-fn draw_row(row: &DiffRow<'_>) -> Markup {
+fn draw_row(row: &DiffLinePair<'_>) -> Markup {
     match row {
-        DiffRow::Note(text) => html! { tr.note { td colspan="4" { (draw_text(text)) } } },
-        DiffRow::Context { old, new, text } => html! {
+        DiffLinePair::Note(text) => html! { tr.note { td colspan="4" { (draw_text(text)) } } },
+        DiffLinePair::Context { old, new, text } => html! {
             tr {
                 td.number.wide { (old) } td.line.wide { (draw_text(text)) }
                 td.number { (new) } td.line { (draw_text(text)) }
             }
         },
-        DiffRow::Change { old, new } => {
+        DiffLinePair::Change { old, new } => {
             let (before, after) = match (old, new) {
                 (Some((_, old)), Some((_, new))) => diff_words(old, new),
                 (Some((_, old)), None) => (whole_line(old), Vec::new()),
@@ -94,7 +95,7 @@ fn draw_segments(segments: &[WordSegment], added: bool) -> Markup {
 }
 
 /// Splits a diff into rows. Removed lines are paired with the added lines that follow them.
-fn parse_rows(diff: &str) -> Vec<DiffRow<'_>> {
+fn parse_rows(diff: &str) -> Vec<DiffLinePair<'_>> {
     let mut rows = Vec::new();
     let (mut old, mut new) = (0, 0);
     let mut removed: Vec<(usize, &str)> = Vec::new();
@@ -106,9 +107,10 @@ fn parse_rows(diff: &str) -> Vec<DiffRow<'_>> {
         if !is_change || (line.starts_with('-') && !added.is_empty()) {
             push_changes(&mut rows, &mut removed, &mut added);
         }
+        // A line of a file may look like a header, but only within a hunk, with a sign before it.
         if let Some((old_start, new_start)) = parse_hunk_header(line) {
             (old, new, in_hunk) = (old_start, new_start, true);
-            rows.push(DiffRow::Note(line));
+            rows.push(DiffLinePair::Note(line));
         } else if in_hunk && let Some(text) = line.strip_prefix('-') {
             removed.push((old, text));
             old += 1;
@@ -116,18 +118,19 @@ fn parse_rows(diff: &str) -> Vec<DiffRow<'_>> {
             added.push((new, text));
             new += 1;
         } else if in_hunk && let Some(text) = line.strip_prefix(' ') {
-            rows.push(DiffRow::Context { old, new, text });
+            rows.push(DiffLinePair::Context { old, new, text });
             (old, new) = (old + 1, new + 1);
         } else if !line.is_empty() {
-            rows.push(DiffRow::Note(line));
+            rows.push(DiffLinePair::Note(line));
         }
     }
+    // The last change has no line behind it.
     push_changes(&mut rows, &mut removed, &mut added);
     rows
 }
 
 fn push_changes<'a>(
-    rows: &mut Vec<DiffRow<'a>>,
+    rows: &mut Vec<DiffLinePair<'a>>,
     removed: &mut Vec<(usize, &'a str)>,
     added: &mut Vec<(usize, &'a str)>,
 ) {
@@ -135,7 +138,7 @@ fn push_changes<'a>(
     let count = removed.len().max(added.len());
     let (mut old, mut new) = (removed.drain(..), added.drain(..));
     for _ in 0..count {
-        rows.push(DiffRow::Change { old: old.next(), new: new.next() });
+        rows.push(DiffLinePair::Change { old: old.next(), new: new.next() });
     }
 }
 
@@ -159,14 +162,14 @@ mod tests {
         assert_eq!(
             parse_rows(DIFF),
             [
-                DiffRow::Note("--- a/SKILL.md"),
-                DiffRow::Note("+++ b/SKILL.md"),
-                DiffRow::Note("@@ -3,4 +3,4 @@"),
-                DiffRow::Context { old: 3, new: 3, text: "one" },
-                DiffRow::Change { old: Some((4, "two")), new: Some((4, "TWO")) },
-                DiffRow::Change { old: Some((5, "-- x")), new: None },
-                DiffRow::Context { old: 6, new: 5, text: "three" },
-                DiffRow::Note("\\ No newline at end of file"),
+                DiffLinePair::Note("--- a/SKILL.md"),
+                DiffLinePair::Note("+++ b/SKILL.md"),
+                DiffLinePair::Note("@@ -3,4 +3,4 @@"),
+                DiffLinePair::Context { old: 3, new: 3, text: "one" },
+                DiffLinePair::Change { old: Some((4, "two")), new: Some((4, "TWO")) },
+                DiffLinePair::Change { old: Some((5, "-- x")), new: None },
+                DiffLinePair::Context { old: 6, new: 5, text: "three" },
+                DiffLinePair::Note("\\ No newline at end of file"),
             ]
         );
     }

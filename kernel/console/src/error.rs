@@ -13,16 +13,16 @@ pub(crate) const LOGIN_COMMAND: &str = "skillhost console";
 
 /// An error of a request, with the status that its response has.
 #[derive(Debug)]
-pub(crate) struct PageError {
+pub(crate) struct ConsoleError {
     status: StatusCode,
     message: String,
     hint: String,
 }
 
 /// The response to a request, or its error.
-pub(crate) type PageResult = Result<Response, PageError>;
+pub(crate) type PageResult = Result<Response, ConsoleError>;
 
-impl PageError {
+impl ConsoleError {
     pub(crate) fn new(
         status: StatusCode,
         message: impl Into<String>,
@@ -52,7 +52,7 @@ impl PageError {
     }
 }
 
-impl From<CallError> for PageError {
+impl From<CallError> for ConsoleError {
     fn from(error: CallError) -> Self {
         let status = match error.kind {
             ErrorKind::NotFound => StatusCode::NOT_FOUND,
@@ -67,7 +67,7 @@ impl From<CallError> for PageError {
     }
 }
 
-impl IntoResponse for PageError {
+impl IntoResponse for ConsoleError {
     fn into_response(self) -> Response {
         let Self { status, message, hint } = &self;
         let body = html! {

@@ -37,6 +37,7 @@ pub(crate) fn path_with(prefix: &str, segment: &str) -> String {
                 path.push(char::from(byte));
             }
             // A dot too: `..` would be resolved by the browser.
+            // Dots as well, so that no segment is `..` after decoding.
             other => path.push_str(&format!("%{other:02X}")),
         }
     }

@@ -16,11 +16,11 @@ enum MarkdownNode {
     Break,
     Rule,
     Checkbox(bool),
-    Element(ElementKind, Vec<MarkdownNode>),
+    Element(MarkupKind, Vec<MarkdownNode>),
 }
 
 /// The elements that Markdown can produce here.
-enum ElementKind {
+enum MarkupKind {
     Paragraph,
     Heading(u8),
     Quote,
@@ -50,7 +50,7 @@ pub(crate) fn draw_markdown(text: &str) -> Markup {
 
 /// Builds the tree without recursion: a model may nest as deeply as it likes.
 fn build_nodes<'a>(events: impl Iterator<Item = Event<'a>>) -> Vec<MarkdownNode> {
-    let mut stack: Vec<(ElementKind, Vec<MarkdownNode>)> = vec![(ElementKind::Plain, Vec::new())];
+    let mut stack: Vec<(MarkupKind, Vec<MarkdownNode>)> = vec![(MarkupKind::Plain, Vec::new())];
     // The number of open elements that got no level of their own.
     let mut flat = 0_usize;
     for event in events {
@@ -103,33 +103,31 @@ fn build_nodes<'a>(events: impl Iterator<Item = Event<'a>>) -> Vec<MarkdownNode>
     stack.pop().map(|(_, children)| children).unwrap_or_default()
 }
 
-fn element_of(tag: Tag<'_>) -> ElementKind {
+fn element_of(tag: Tag<'_>) -> MarkupKind {
     match tag {
-        Tag::Paragraph => ElementKind::Paragraph,
-        Tag::Heading { level, .. } => ElementKind::Heading(match level {
+        Tag::Paragraph => MarkupKind::Paragraph,
+        Tag::Heading { level, .. } => MarkupKind::Heading(match level {
             HeadingLevel::H1 | HeadingLevel::H2 => 3,
             HeadingLevel::H3 => 4,
             _ => 5,
         }),
-        Tag::BlockQuote(_) => ElementKind::Quote,
-        Tag::CodeBlock(CodeBlockKind::Fenced(_) | CodeBlockKind::Indented) => {
-            ElementKind::CodeBlock
-        }
-        Tag::List(None) => ElementKind::Bullets,
-        Tag::List(Some(start)) => ElementKind::Numbers(start),
-        Tag::Item => ElementKind::Item,
-        Tag::Emphasis => ElementKind::Emphasis,
-        Tag::Strong => ElementKind::Strong,
-        Tag::Strikethrough => ElementKind::Strike,
-        Tag::Table(_) => ElementKind::Table,
-        Tag::TableHead => ElementKind::Head,
-        Tag::TableRow => ElementKind::Row,
-        Tag::TableCell => ElementKind::Cell,
+        Tag::BlockQuote(_) => MarkupKind::Quote,
+        Tag::CodeBlock(CodeBlockKind::Fenced(_) | CodeBlockKind::Indented) => MarkupKind::CodeBlock,
+        Tag::List(None) => MarkupKind::Bullets,
+        Tag::List(Some(start)) => MarkupKind::Numbers(start),
+        Tag::Item => MarkupKind::Item,
+        Tag::Emphasis => MarkupKind::Emphasis,
+        Tag::Strong => MarkupKind::Strong,
+        Tag::Strikethrough => MarkupKind::Strike,
+        Tag::Table(_) => MarkupKind::Table,
+        Tag::TableHead => MarkupKind::Head,
+        Tag::TableRow => MarkupKind::Row,
+        Tag::TableCell => MarkupKind::Cell,
         // An image would load a foreign address; its text and address are shown instead.
         Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. } => {
-            ElementKind::Link(dest_url.into_string())
+            MarkupKind::Link(dest_url.into_string())
         }
-        _ => ElementKind::Plain,
+        _ => MarkupKind::Plain,
     }
 }
 
@@ -156,30 +154,30 @@ fn draw_node(node: &MarkdownNode, in_head: bool) -> Markup {
     };
     let inner = draw_nodes(children, in_head);
     match kind {
-        ElementKind::Paragraph => html! { p { (inner) } },
-        ElementKind::Heading(3) => html! { h3 { (inner) } },
-        ElementKind::Heading(4) => html! { h4 { (inner) } },
-        ElementKind::Heading(_) => html! { h5 { (inner) } },
-        ElementKind::Quote => html! { blockquote { (inner) } },
-        ElementKind::CodeBlock => html! { pre.code tabindex="0" { (inner) } },
-        ElementKind::Bullets => html! { ul { (inner) } },
-        ElementKind::Numbers(start) => html! { ol start=(start) { (inner) } },
-        ElementKind::Item => html! { li { (inner) } },
-        ElementKind::Emphasis => html! { em { (inner) } },
-        ElementKind::Strong => html! { strong { (inner) } },
-        ElementKind::Strike => html! { s { (inner) } },
-        ElementKind::Table => html! { div.scroll tabindex="0" { table { (inner) } } },
-        ElementKind::Head => html! { tr { (draw_nodes(children, true)) } },
-        ElementKind::Row => html! { tr { (inner) } },
-        ElementKind::Cell if in_head => html! { th { (inner) } },
-        ElementKind::Cell => html! { td { (inner) } },
-        ElementKind::Link(address) if is_safe_address(address) => html! {
+        MarkupKind::Paragraph => html! { p { (inner) } },
+        MarkupKind::Heading(3) => html! { h3 { (inner) } },
+        MarkupKind::Heading(4) => html! { h4 { (inner) } },
+        MarkupKind::Heading(_) => html! { h5 { (inner) } },
+        MarkupKind::Quote => html! { blockquote { (inner) } },
+        MarkupKind::CodeBlock => html! { pre.code tabindex="0" { (inner) } },
+        MarkupKind::Bullets => html! { ul { (inner) } },
+        MarkupKind::Numbers(start) => html! { ol start=(start) { (inner) } },
+        MarkupKind::Item => html! { li { (inner) } },
+        MarkupKind::Emphasis => html! { em { (inner) } },
+        MarkupKind::Strong => html! { strong { (inner) } },
+        MarkupKind::Strike => html! { s { (inner) } },
+        MarkupKind::Table => html! { div.scroll tabindex="0" { table { (inner) } } },
+        MarkupKind::Head => html! { tr { (draw_nodes(children, true)) } },
+        MarkupKind::Row => html! { tr { (inner) } },
+        MarkupKind::Cell if in_head => html! { th { (inner) } },
+        MarkupKind::Cell => html! { td { (inner) } },
+        MarkupKind::Link(address) if is_safe_address(address) => html! {
             a href=(address) rel="noopener noreferrer nofollow" { (inner) }
             // A link must not hide where it leads.
             @if !is_shown(address, children) { span.address { " (" (draw_text(address)) ")" } }
         },
-        ElementKind::Link(address) => html! { (inner) " (" (draw_text(address)) ")" },
-        ElementKind::Plain => inner,
+        MarkupKind::Link(address) => html! { (inner) " (" (draw_text(address)) ")" },
+        MarkupKind::Plain => inner,
     }
 }
 

@@ -16,7 +16,7 @@ use axum::response::{IntoResponse as _, Response};
 use skillhost_home::now_ms;
 
 use crate::console_state::ConsoleState;
-use crate::error::{LOGIN_COMMAND, PageError};
+use crate::error::{ConsoleError, LOGIN_COMMAND};
 use crate::form_fields::FormFields;
 use crate::login_table::LoginSession;
 use crate::visit::Visit;
@@ -73,12 +73,15 @@ pub(crate) async fn guard_request(
 }
 
 /// Converts an error for a program.
-pub(crate) fn to_json_response(error: &PageError) -> Response {
+pub(crate) fn to_json_response(error: &ConsoleError) -> Response {
     let body = serde_json::json!({ "error": { "message": error.message(), "hint": error.hint() } });
     (error.status(), axum::Json(body)).into_response()
 }
 
-async fn admit_request(state: &Arc<ConsoleState>, request: Request) -> Result<Request, PageError> {
+async fn admit_request(
+    state: &Arc<ConsoleState>,
+    request: Request,
+) -> Result<Request, ConsoleError> {
     let (mut parts, body) = request.into_parts();
     check_host(state, &parts.headers, parts.uri.authority().map(|it| it.as_str()))?;
     let path = parts.uri.path();
@@ -88,7 +91,7 @@ async fn admit_request(state: &Arc<ConsoleState>, request: Request) -> Result<Re
         Method::POST => check_origin(state, &parts.headers)?,
         _ => {
             let status = StatusCode::METHOD_NOT_ALLOWED;
-            return Err(PageError::new(status, "method is not supported", "use GET or POST"));
+            return Err(ConsoleError::new(status, "method is not supported", "use GET or POST"));
         }
     }
     // The login page has no session and requires its style.
@@ -127,7 +130,7 @@ async fn admit_request(state: &Arc<ConsoleState>, request: Request) -> Result<Re
             }
             _ => {
                 let status = StatusCode::UNSUPPORTED_MEDIA_TYPE;
-                return Err(PageError::new(status, "content type is not supported", ""));
+                return Err(ConsoleError::new(status, "content type is not supported", ""));
             }
         };
         // Compared as digests: the time of the comparison says nothing about the token.
@@ -145,7 +148,7 @@ fn check_host(
     state: &ConsoleState,
     headers: &HeaderMap,
     authority: Option<&str>,
-) -> Result<(), PageError> {
+) -> Result<(), ConsoleError> {
     let own = &state.authority;
     let mut hosts = headers.get_all(header::HOST).iter();
     let is_own = |host: &HeaderValue| host.as_bytes().eq_ignore_ascii_case(own.as_bytes());
@@ -156,10 +159,10 @@ fn check_host(
     }
     let message = "this address does not belong to the console";
     let hint = format!("open the address that `{LOGIN_COMMAND}` prints");
-    Err(PageError::new(StatusCode::MISDIRECTED_REQUEST, message, hint))
+    Err(ConsoleError::new(StatusCode::MISDIRECTED_REQUEST, message, hint))
 }
 
-fn check_origin(state: &ConsoleState, headers: &HeaderMap) -> Result<(), PageError> {
+fn check_origin(state: &ConsoleState, headers: &HeaderMap) -> Result<(), ConsoleError> {
     let mut origins = headers.get_all(header::ORIGIN).iter();
     // A missing origin is refused: every browser sends one with a form.
     let is_own = origins.next().is_some_and(|origin| origin.as_bytes() == state.origin.as_bytes());
@@ -171,7 +174,7 @@ fn check_origin(state: &ConsoleState, headers: &HeaderMap) -> Result<(), PageErr
 }
 
 /// Checks that no page of another site reads what a program reads.
-fn check_reader(headers: &HeaderMap, path: &str) -> Result<(), PageError> {
+fn check_reader(headers: &HeaderMap, path: &str) -> Result<(), ConsoleError> {
     match header_text(headers, "sec-fetch-site") {
         "" | "same-origin" | "none" => Ok(()),
         _ if !path.starts_with(API) => Ok(()),
@@ -200,16 +203,20 @@ fn header_text<'a>(headers: &'a HeaderMap, name: &str) -> &'a str {
     headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }
 
-fn login_required_error() -> PageError {
+fn login_required_error() -> ConsoleError {
     let hint = format!("run `{LOGIN_COMMAND}` and open the address that it prints");
-    PageError::new(StatusCode::UNAUTHORIZED, "a login is required", hint)
+    ConsoleError::new(StatusCode::UNAUTHORIZED, "a login is required", hint)
 }
 
-fn foreign_error(message: &str) -> PageError {
-    PageError::new(StatusCode::FORBIDDEN, message, "reload the page of the console and try again")
+fn foreign_error(message: &str) -> ConsoleError {
+    ConsoleError::new(
+        StatusCode::FORBIDDEN,
+        message,
+        "reload the page of the console and try again",
+    )
 }
 
-fn too_large_error() -> PageError {
+fn too_large_error() -> ConsoleError {
     let message = format!("the text is too long: at most {} MiB are accepted", MAX_BODY >> 20);
-    PageError::new(StatusCode::PAYLOAD_TOO_LARGE, message, "shorten it")
+    ConsoleError::new(StatusCode::PAYLOAD_TOO_LARGE, message, "shorten it")
 }

@@ -17,7 +17,7 @@ use tokio::sync::Mutex;
 
 use crate::assets::serve_asset;
 use crate::console_state::ConsoleState;
-use crate::error::PageError;
+use crate::error::ConsoleError;
 use crate::login_table::LoginTable;
 use crate::pages;
 use crate::request_guard::{LOGIN, guard_request};
@@ -61,10 +61,12 @@ impl ConsoleServer for WebConsole {
 
 /// Listens and serves until the kernel shuts down.
 async fn listen(kernel: Kernel) -> Result<Arc<ConsoleState>, CallError> {
+    // Read at the start: a change of the address requires a restart of the kernel.
     let settings = kernel.extensions().settings().console.clone();
     let address = settings.listen_address();
     let failed = |error: io::Error| {
         let kind = match error.kind() {
+            // Another console, or another program: the remedy is the same.
             io::ErrorKind::AddrInUse => ErrorKind::Conflict,
             _ => ErrorKind::Io,
         };
@@ -81,6 +83,7 @@ async fn listen(kernel: Kernel) -> Result<Arc<ConsoleState>, CallError> {
         Some(origin) => origin,
         None => format!("http://{name}.localhost:{port}"),
     };
+    // Behind a proxy requests name the public host, not the address of the listener.
     let authority = origin.split_once("://").map_or(&*origin, |(_, host)| host).to_owned();
     let stopping = kernel.shutdown_token();
     let state = Arc::new(ConsoleState {
@@ -140,7 +143,7 @@ fn build_router(state: &Arc<ConsoleState>) -> Router {
         .route("/extensions", get(pages::extensions::list_extensions))
         .route("/extensions/rollback", post(pages::extensions::roll_back))
         .route("/settings", get(pages::settings::show_settings))
-        .fallback(async || PageError::not_found("this page"))
+        .fallback(async || ConsoleError::not_found("this page"))
         .layer(from_fn_with_state(Arc::clone(state), guard_request))
         .with_state(Arc::clone(state))
 }

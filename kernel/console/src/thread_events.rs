@@ -85,6 +85,7 @@ impl EventMapper {
         match line {
             ServerMessage::Accepted(message) => {
                 let thread = std::mem::take(&mut self.thread);
+                // A reply that was cut off may have left texts and calls open.
                 *self = Self { thread, run: message.message_id, ..Self::default() };
                 events.push_back(self.run_event("RUN_STARTED"));
             }
@@ -100,6 +101,7 @@ impl EventMapper {
                 let value = json!({ "agent": request.agent_id, "name": request.name });
                 events.push_back(custom_event("secret_requested", &value));
             }
+            // The page reads the decision anew: it may come from another surface.
             ServerMessage::QuestionWithdrawn { .. } => {
                 events.push_back(custom_event("question_closed", &json!({})));
             }
@@ -130,6 +132,7 @@ impl EventMapper {
                 let id = match self.texts.get(&agent_id) {
                     Some(id) => id.clone(),
                     None => {
+                        // Of several agents each writes a message of its own.
                         let id = self.next_id("text");
                         events.push_back(json!({
                             "type": "TEXT_MESSAGE_START", "messageId": id, "role": "assistant",
@@ -144,12 +147,14 @@ impl EventMapper {
                 );
             }
             RunEvent::ReplyRestarted { agent_id, reason } => {
+                // The protocol has no event that takes a text back, so the page removes it.
                 let id = self.texts.get(&agent_id).cloned();
                 self.close_text(&agent_id, events);
                 let value = json!({ "messageId": id, "reason": reason });
                 events.push_back(custom_event("reply_restarted", &value));
             }
             RunEvent::ToolStarted { agent_id, tool, arguments } => {
+                // The text before a call is complete; what follows is another message.
                 self.close_text(&agent_id, events);
                 let id = self.next_id("call");
                 events.push_back(
@@ -170,6 +175,7 @@ impl EventMapper {
                     "toolCallId": id, "role": "tool", "content": summary, "isError": is_error,
                 }));
             }
+            // The last event of a model's reply.
             RunEvent::UsageReported { agent_id, .. } => self.close_text(&agent_id, events),
             RunEvent::SkillActive { agent_id, skill_id, .. } => {
                 let value = json!({ "agent": agent_id, "skill": skill_id });

@@ -16,7 +16,7 @@ use skillhost_payload::{CallContext, CallError, CallOrigin, ErrorKind, ToolOutpu
 use skillhost_tasks::TaskQueue;
 
 use crate::console_state::ConsoleState;
-use crate::error::PageError;
+use crate::error::ConsoleError;
 use crate::form_fields::FormFields;
 use crate::layout::{NavEntry, PageFrame, draw_csrf_field, draw_page};
 use crate::login_table::LoginSession;
@@ -35,11 +35,11 @@ pub(crate) struct Visit {
 }
 
 impl<S: Sync> FromRequestParts<S> for Visit {
-    type Rejection = PageError;
+    type Rejection = ConsoleError;
 
-    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, PageError> {
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, ConsoleError> {
         // The guard adds it to every request but those of the login.
-        parts.extensions.remove::<Self>().ok_or_else(|| PageError::not_found("this page"))
+        parts.extensions.remove::<Self>().ok_or_else(|| ConsoleError::not_found("this page"))
     }
 }
 
@@ -57,7 +57,7 @@ impl Visit {
     }
 
     /// Returns the time of the store's clock, in milliseconds since 1970.
-    pub(crate) async fn now_ms(&self) -> Result<u64, PageError> {
+    pub(crate) async fn now_ms(&self) -> Result<u64, ConsoleError> {
         Ok(self.queue().store().now_ms().await.map_err(CallError::from)?)
     }
 
@@ -89,7 +89,7 @@ impl Visit {
     pub(crate) async fn request<T: DeserializeOwned>(
         &self,
         request: ControlRequest,
-    ) -> Result<T, PageError> {
+    ) -> Result<T, ConsoleError> {
         let reply = control::execute_request(self.kernel(), request).await.map_err(|error| {
             let (kind, message, hint) = (error.kind(), error.to_string(), error.hint());
             CallError { kind, message, hint }
@@ -102,7 +102,7 @@ impl Visit {
         &self,
         tool: &str,
         arguments: &serde_json::Value,
-    ) -> Result<ToolOutput, PageError> {
+    ) -> Result<ToolOutput, ConsoleError> {
         let context = CallContext {
             session_id: "console".to_owned(),
             turn_id: "tool-call".to_owned(),
@@ -118,7 +118,7 @@ impl Visit {
 /// Runs work that waits for the disk on a thread for it.
 pub(crate) async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, PageError> {
+) -> Result<T, ConsoleError> {
     let done = tokio::task::spawn_blocking(work).await;
     done.map_err(|error| CallError::new(ErrorKind::Panicked, error.to_string()).into())
 }

@@ -28,7 +28,7 @@ pub(crate) enum ChannelTopic {
 
 /// The part of an event that identifies its subject.
 #[derive(Deserialize)]
-struct EventSubject {
+struct SubjectReference {
     #[serde(default)]
     thread: Option<String>,
     #[serde(default)]
@@ -66,23 +66,23 @@ impl ChannelEventHandler {
 
     async fn handle_event(&self, event: &StoredEvent) -> Result<(), CallError> {
         let payload = event.payload.get();
-        let subject: EventSubject =
+        let subject: SubjectReference =
             serde_json::from_str(payload).map_err(|error| CallError::protocol_error(&error))?;
         match (self.topic, subject) {
             // A reply is the kernel's; an extension may publish such an event, too.
             (ChannelTopic::Replied, _) if event.source == KERNEL_OWNER => {
                 self.hub.handle_reply(payload).await
             }
-            (ChannelTopic::TaskEnded, EventSubject { task: Some(task), .. }) => {
+            (ChannelTopic::TaskEnded, SubjectReference { task: Some(task), .. }) => {
                 match self.hub.handle_task_end(&task).await? {
                     Some(failed) => self.publish_failure(&failed).await,
                     None => Ok(()),
                 }
             }
-            (ChannelTopic::QuestionOpened, EventSubject { question: Some(id), .. }) => {
+            (ChannelTopic::QuestionOpened, SubjectReference { question: Some(id), .. }) => {
                 self.hub.handle_question_opened(&id).await
             }
-            (ChannelTopic::QuestionClosed, EventSubject { question: Some(id), .. }) => {
+            (ChannelTopic::QuestionClosed, SubjectReference { question: Some(id), .. }) => {
                 self.hub.handle_question_closed(&id).await
             }
             _ => Ok(()),
@@ -130,8 +130,8 @@ impl BuiltinHandler for ChannelEventHandler {
     }
 
     fn ordering_key(&self, event: &StoredEvent) -> Option<String> {
-        let subject: EventSubject = serde_json::from_str(event.payload.get()).ok()?;
-        let EventSubject { thread, task, question } = subject;
+        let subject: SubjectReference = serde_json::from_str(event.payload.get()).ok()?;
+        let SubjectReference { thread, task, question } = subject;
         match self.topic {
             ChannelTopic::Replied => thread,
             ChannelTopic::TaskEnded => task.map(|task| task.to_string()),

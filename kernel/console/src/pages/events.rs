@@ -6,7 +6,7 @@ use serde_json::Value;
 use skillhost_events::{DeadLetter, StoredEvent, TailQuery};
 use skillhost_payload::CallError;
 
-use crate::error::{PageError, PageResult};
+use crate::error::{ConsoleError, PageResult};
 use crate::layout::{NavEntry, draw_empty};
 use crate::subject_view::draw_value;
 use crate::visible_text::{draw_text, draw_time, to_line};
@@ -95,7 +95,7 @@ fn draw_letter(visit: &Visit, letter: &DeadLetter) -> Markup {
 /// Retries a dead letter.
 pub(crate) async fn retry_delivery(visit: Visit) -> PageResult {
     let delivery: i64 = visit.form.get("delivery").parse().map_err(|_| {
-        PageError::new(StatusCode::BAD_REQUEST, "delivery is not a number", "reload the page")
+        ConsoleError::new(StatusCode::BAD_REQUEST, "delivery is not a number", "reload the page")
     })?;
     let retried = visit.kernel().events().journal().retry_dead_letter(delivery).await;
     retried.map_err(CallError::from)?;

@@ -7,7 +7,7 @@ use skillhost_control::QuestionDecision;
 use skillhost_payload::{CallError, ErrorKind};
 use skillhost_tasks::{Question, QuestionKind, QuestionState};
 
-use crate::error::{PageError, PageResult};
+use crate::error::{ConsoleError, PageResult};
 use crate::form_fields::path_with;
 use crate::layout::{NavEntry, draw_badge, draw_empty, draw_facts};
 use crate::subject_view::draw_subject;
@@ -104,9 +104,9 @@ fn entry_of(question: &Question) -> NavEntry {
     }
 }
 
-async fn find_question(visit: &Visit, id: &str) -> Result<Question, PageError> {
+async fn find_question(visit: &Visit, id: &str) -> Result<Question, ConsoleError> {
     let found = visit.queue().question(id).await.map_err(CallError::from)?;
-    found.ok_or_else(|| PageError::not_found("this question"))
+    found.ok_or_else(|| ConsoleError::not_found("this question"))
 }
 
 /// Decides a question for the bytes that the form names.
@@ -125,7 +125,7 @@ pub(crate) async fn decide_question(visit: Visit, Path(id): Path<String>) -> Pag
     };
     if choice.is_empty() {
         let message = "an answer is required";
-        return Err(PageError::new(StatusCode::BAD_REQUEST, message, "go back and choose one"));
+        return Err(ConsoleError::new(StatusCode::BAD_REQUEST, message, "go back and choose one"));
     }
     // The digest of the page that was shown, not that of the row as it is now.
     let digest = visit.form.get("digest").to_owned();
@@ -147,7 +147,7 @@ async fn draw_question_page(
     visit: &Visit,
     question: &Question,
     conflict: Option<&CallError>,
-) -> Result<Markup, PageError> {
+) -> Result<Markup, ConsoleError> {
     let now_ms = visit.now_ms().await?;
     let is_open = question.state == QuestionState::Open;
     let task = question.task.as_ref().map(|task| task.to_string());

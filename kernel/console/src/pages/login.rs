@@ -12,7 +12,7 @@ use skillhost_home::now_ms;
 use skillhost_payload::{CallError, ErrorKind};
 
 use crate::console_state::ConsoleState;
-use crate::error::{LOGIN_COMMAND, PageError, PageResult};
+use crate::error::{ConsoleError, LOGIN_COMMAND, PageResult};
 use crate::layout::draw_bare_page;
 use crate::login_table::SESSION_MS;
 use crate::request_guard::{LOGIN, LoginForm};
@@ -23,7 +23,7 @@ pub(crate) async fn show_login(Extension(LoginForm(query)): Extension<LoginForm>
     let token = query.get("token");
     if token.is_empty() {
         let hint = format!("run `{LOGIN_COMMAND}` and open the address that it prints");
-        return Err(PageError::new(StatusCode::UNAUTHORIZED, "a login is required", hint));
+        return Err(ConsoleError::new(StatusCode::UNAUTHORIZED, "a login is required", hint));
     }
     let body = html! {
         h1 { "skillhost" }
@@ -46,7 +46,7 @@ pub(crate) async fn log_in(
         let hint =
             format!("run `{LOGIN_COMMAND}` again: an address works once, within two minutes");
         let message = "this address was used before, or is too old";
-        return Err(PageError::new(StatusCode::UNAUTHORIZED, message, hint));
+        return Err(ConsoleError::new(StatusCode::UNAUTHORIZED, message, hint));
     };
     with_cookie(&state, &cookie, SESSION_MS / 1000)
 }

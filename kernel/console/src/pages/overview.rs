@@ -32,6 +32,7 @@ pub(crate) async fn show_overview(visit: Visit) -> PageResult {
     };
     let running = list(&[TaskState::Running], MAX_ROWS).await.map_err(to_error)?;
     let failed = list(&[TaskState::Failed], MAX_ROWS).await.map_err(to_error)?;
+    // Limited: the chart of a busy home must not read every task.
     let ended = list(&[TaskState::Completed, TaskState::Failed], MAX_COUNTED);
     let ended = ended.await.map_err(to_error)?;
     let count = |state: TaskState| status.tasks.get(state.as_str()).copied().unwrap_or_default();
@@ -83,7 +84,7 @@ pub(crate) async fn show_overview(visit: Visit) -> PageResult {
     Ok(visit.page(NavEntry::Overview, "Overview", &body).await)
 }
 
-fn to_error(error: skillhost_tasks::QueueError) -> crate::error::PageError {
+fn to_error(error: skillhost_tasks::QueueError) -> crate::error::ConsoleError {
     skillhost_payload::CallError::from(error).into()
 }
 
@@ -92,12 +93,14 @@ fn count_hours(tasks: &[Task], now_ms: u64) -> [(usize, usize); HOURS] {
     let mut hours = [(0, 0); HOURS];
     for task in tasks {
         let Some(ended_ms) = task.ended_ms else { continue };
+        // A clock that was set back makes the age negative; then it is the newest hour.
         let age = usize::try_from(now_ms.saturating_sub(ended_ms) / HOUR_MS).unwrap_or(HOURS);
         let Some(hour) = HOURS.checked_sub(age + 1).and_then(|at| hours.get_mut(at)) else {
             continue;
         };
         match task.state {
             TaskState::Failed => hour.1 += 1,
+            // The filter has no other states.
             _ => hour.0 += 1,
         }
     }
@@ -109,6 +112,7 @@ fn count_hours(tasks: &[Task], now_ms: u64) -> [(usize, usize); HOURS] {
 fn draw_chart(tasks: &[Task], now_ms: u64) -> Markup {
     let hours = count_hours(tasks, now_ms);
     let highest = hours.iter().map(|(good, bad)| good + bad).max().unwrap_or_default().max(1);
+    // Room for the line of a bar at the full height.
     let scale = |count: usize| count * (HEIGHT - 4) / highest;
     let (good, bad) = hours.iter().fold((0, 0), |(good, bad), hour| (good + hour.0, bad + hour.1));
     let view = format!("0 0 {} {}", HOURS * BAR, HEIGHT + 2);
@@ -119,6 +123,7 @@ fn draw_chart(tasks: &[Task], now_ms: u64) -> Markup {
                 @for (at, (good, bad)) in hours.iter().enumerate() {
                     @let (high, low) = (scale(*good), scale(*bad));
                     @if *good > 0 {
+                        // At least two units, so that a single task among many remains visible.
                         rect.good x=(at * BAR + 1) y=(HEIGHT - high.max(2)) width=(BAR - 2)
                             height=(high.max(2)) {}
                     }

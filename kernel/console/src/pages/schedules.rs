@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use skillhost_control::{LastRun, ScheduleSummary};
 use skillhost_payload::CallError;
 
-use crate::error::{PageError, PageResult};
+use crate::error::{ConsoleError, PageResult};
 use crate::layout::{NavEntry, draw_badge, draw_empty};
 use crate::visible_text::{draw_text, format_duration};
 use crate::visit::{Visit, redirect_to};
@@ -80,7 +80,7 @@ pub(crate) async fn run_schedule(visit: Visit) -> PageResult {
     });
     // A run that takes longer reports its outcome in the list.
     if let Ok(Ok(ended)) = tokio::time::timeout(RUN_WAIT, run).await {
-        ended.map_err(PageError::from)?;
+        ended.map_err(ConsoleError::from)?;
     }
     Ok(redirect_to("/schedules"))
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use skill_format::{Severity, SkillInput};
 use skill_rules::{CheckOptions, CheckReport, CheckScope, check_skill};
 
-use crate::error::{PageError, PageResult};
+use crate::error::{ConsoleError, PageResult};
 use crate::form_fields::{path_with, path_with_query};
 use crate::layout::{NavEntry, draw_badge, draw_empty, draw_facts};
 use crate::markdown_view::draw_markdown;
@@ -46,7 +46,7 @@ struct SkillResource {
 
 /// A page of a file, the structured result of `read_skill_resource`.
 #[derive(Deserialize)]
-struct FilePage {
+struct SkillFileText {
     encoding: String,
     content: String,
     next_offset: Option<u64>,
@@ -65,12 +65,14 @@ pub(crate) async fn read_file(
     visit: &Visit,
     skill: &str,
     path: &str,
-) -> Result<SkillFile, PageError> {
+) -> Result<SkillFile, ConsoleError> {
     let (mut text, mut offset) = (String::new(), 0);
+    // A file may grow while it is read, so the pages are counted.
     for _ in 0..MAX_PAGES {
         let arguments = json!({ "skill_id": skill, "path": path, "offset": offset });
         let output = visit.call_tool("read_skill_resource", &arguments).await?;
-        let page: FilePage = parse_structured(&output)?;
+        let page: SkillFileText = parse_structured(&output)?;
+        // The registry decides what is text, as for agents.
         if page.encoding != "utf-8" {
             return Ok(SkillFile::Binary);
         }
@@ -89,6 +91,7 @@ pub(crate) async fn show_skill(visit: Visit, Path(id): Path<String>) -> PageResu
     let path = visit.query.filled("file").unwrap_or(SKILL_FILE).to_owned();
     let file = read_file(&visit, &id, &path).await?;
     let findings = match &file {
+        // The rules are about the whole skill, whose text is this file.
         SkillFile::Text(text) if path == SKILL_FILE => Some(check_text(&id, text).await?),
         _ => None,
     };
@@ -129,6 +132,7 @@ pub(crate) async fn show_skill(visit: Visit, Path(id): Path<String>) -> PageResu
                 SkillFile::TooLong => p { "This file is too long for the console." },
                 SkillFile::Text(text) => {
                     p { a.button href=(edit) { "Propose a change" } }
+                    // Drawn for reading; the exact text is below, as that is what agents get.
                     @if path.ends_with(".md") {
                         div.document {
                         @let (header, instructions) = split_frontmatter(text);
@@ -161,7 +165,7 @@ fn split_frontmatter(text: &str) -> (&str, &str) {
 }
 
 /// Checks the text of a skill, as `skill lint` does with the default rules.
-async fn check_text(id: &str, text: &str) -> Result<CheckReport, PageError> {
+async fn check_text(id: &str, text: &str) -> Result<CheckReport, ConsoleError> {
     let directory = id.rsplit(['/', ':']).next().unwrap_or(id).to_owned();
     let bytes = text.as_bytes().to_vec();
     run_blocking(move || {

@@ -6,7 +6,7 @@ use maud::html;
 use serde_json::{Value, json};
 use skillhost_payload::OperatorCommand;
 
-use crate::error::{PageError, PageResult};
+use crate::error::{ConsoleError, PageResult};
 use crate::form_fields::path_with;
 use crate::layout::NavEntry;
 use crate::pages::skill::{SKILL_FILE, SkillFile, read_file, text_of};
@@ -51,11 +51,11 @@ async fn read_editable(
     visit: &Visit,
     id: &str,
     path: &str,
-) -> Result<(String, LineEnds), PageError> {
+) -> Result<(String, LineEnds), ConsoleError> {
     let refused = |message: &str| {
         let call = OperatorCommand::CallTool { name: Some("propose_skill_update") };
         let hint = format!("propose a diff instead: {call}");
-        PageError::new(StatusCode::UNPROCESSABLE_ENTITY, message, hint)
+        ConsoleError::new(StatusCode::UNPROCESSABLE_ENTITY, message, hint)
     };
     let text = match read_file(visit, id, path).await? {
         SkillFile::Text(text) => text,
@@ -73,6 +73,7 @@ async fn read_editable(
 fn find_line_ends(text: &str) -> Option<LineEnds> {
     let (windows, returns) = (text.matches("\r\n").count(), text.matches('\r').count());
     let lines = text.matches('\n').count();
+    // Forms normalize line ends and drop NUL, which would change lines that the user did not edit.
     if text.contains('\0') || windows != returns {
         return None;
     }
@@ -86,15 +87,17 @@ fn find_line_ends(text: &str) -> Option<LineEnds> {
 /// Records a proposal in the name of the operator.
 pub(crate) async fn propose_change(visit: Visit, Path(id): Path<String>) -> PageResult {
     let path = visit.form.filled("file").unwrap_or(SKILL_FILE).to_owned();
+    // Read again: the file may have changed since the form was drawn.
     let (old, ends) = read_editable(&visit, &id, &path).await?;
     let content = visit.form.text("content");
     let content = match ends {
         LineEnds::Unix => content,
         LineEnds::Windows => content.replace('\n', "\r\n"),
     };
+    // The ledger would record a proposal without an effect.
     if content == old {
         let message = "the text has no change";
-        return Err(PageError::new(StatusCode::BAD_REQUEST, message, "go back and change it"));
+        return Err(ConsoleError::new(StatusCode::BAD_REQUEST, message, "go back and change it"));
     }
     let arguments = json!({
         "skill_id": id,
@@ -105,6 +108,7 @@ pub(crate) async fn propose_change(visit: Visit, Path(id): Path<String>) -> Page
     let output = visit.call_tool("propose_skill_update", &arguments).await?;
     let made: Value = parse_structured(&output)?;
     tracing::info!(proposal = text_of(&made, "proposal"), "proposal made in the console");
+    // The inbox of the next page shall have the proposal.
     visit.kernel().refresh_proposals().await?;
     Ok(redirect_to("/proposals"))
 }

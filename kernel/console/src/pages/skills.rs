@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::json;
 use skillhost_payload::OperatorCommand;
 
-use crate::error::{PageError, PageResult};
+use crate::error::{ConsoleError, PageResult};
 use crate::form_fields::path_with;
 use crate::layout::{NavEntry, draw_badge, draw_empty};
 use crate::visible_text::{draw_text, to_line};
@@ -87,10 +87,10 @@ pub(crate) async fn list_skills(visit: Visit) -> PageResult {
 /// Reads the structured result of a tool of the registry.
 pub(crate) fn parse_structured<T: for<'a> Deserialize<'a>>(
     output: &skillhost_payload::ToolOutput,
-) -> Result<T, PageError> {
+) -> Result<T, ConsoleError> {
     let failed = |message: String| {
         let hint = format!("see: {}", OperatorCommand::CheckExtensions);
-        PageError::new(StatusCode::BAD_GATEWAY, message, hint)
+        ConsoleError::new(StatusCode::BAD_GATEWAY, message, hint)
     };
     // An error of a tool is a text, with no structured value.
     if output.is_error {

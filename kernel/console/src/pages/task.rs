@@ -11,7 +11,7 @@ use skillhost_tasks::{
     TaskState, TaskSubmitter,
 };
 
-use crate::error::{PageError, PageResult};
+use crate::error::{ConsoleError, PageResult};
 use crate::form_fields::path_with;
 use crate::layout::{NavEntry, draw_badge, draw_facts};
 use crate::markdown_view::draw_markdown;
@@ -27,9 +27,9 @@ const MAX_LINES: usize = 200;
 /// The number of tasks of a tree that are drawn.
 const MAX_TREE: usize = 200;
 
-async fn find_task(visit: &Visit, id: &str) -> Result<Task, PageError> {
-    let id = TaskId::parse(id).ok_or_else(|| PageError::not_found("this task"))?;
-    visit.queue().find(&id).await?.ok_or_else(|| PageError::not_found("this task"))
+async fn find_task(visit: &Visit, id: &str) -> Result<Task, ConsoleError> {
+    let id = TaskId::parse(id).ok_or_else(|| ConsoleError::not_found("this task"))?;
+    visit.queue().find(&id).await?.ok_or_else(|| ConsoleError::not_found("this task"))
 }
 
 pub(crate) async fn cancel_task(visit: Visit, Path(id): Path<String>) -> PageResult {

@@ -10,7 +10,7 @@ use skillhost_conversation::{Message, ModelToolCall, ThreadContents, ThreadError
 use skillhost_payload::{CallError, ErrorKind};
 use skillhost_tasks::{Question, QuestionState, TaskQuery};
 
-use crate::error::{PageError, PageResult};
+use crate::error::{ConsoleError, PageResult};
 use crate::form_fields::path_with;
 use crate::layout::{NavEntry, draw_badge, draw_empty};
 use crate::markdown_view::draw_markdown;
@@ -33,7 +33,7 @@ pub(crate) fn new_message_id() -> String {
     ulid::Ulid::generate().to_string().to_lowercase()
 }
 
-impl From<ThreadError> for PageError {
+impl From<ThreadError> for ConsoleError {
     fn from(error: ThreadError) -> Self {
         let kind = match &error {
             ThreadError::BadId { .. } | ThreadError::NotFound { .. } => ErrorKind::NotFound,
@@ -45,9 +45,9 @@ impl From<ThreadError> for PageError {
 }
 
 /// Reads a thread, also while a run has it open.
-pub(crate) async fn read_thread(visit: &Visit, id: &str) -> Result<ThreadContents, PageError> {
+pub(crate) async fn read_thread(visit: &Visit, id: &str) -> Result<ThreadContents, ConsoleError> {
     let (store, id) = (ThreadStore::new(visit.home()), id.to_owned());
-    run_blocking(move || store.read(&id)).await?.map_err(PageError::from)
+    run_blocking(move || store.read(&id)).await?.map_err(ConsoleError::from)
 }
 
 /// Stores a message for a thread; its agent replies in the background.
@@ -56,10 +56,10 @@ pub(crate) async fn accept_message(
     thread: &str,
     message_id: &str,
     text: &str,
-) -> Result<(), PageError> {
+) -> Result<(), ConsoleError> {
     if text.trim().is_empty() {
         let status = StatusCode::BAD_REQUEST;
-        return Err(PageError::new(status, "a message is required", "write one"));
+        return Err(ConsoleError::new(status, "a message is required", "write one"));
     }
     // The agent is that of the thread; a request names none.
     let agent = read_thread(visit, thread).await?.summary.agent;

@@ -17,7 +17,7 @@ use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 use tokio_util::sync::CancellationToken;
 
-use crate::error::PageError;
+use crate::error::ConsoleError;
 use crate::pages::thread::{accept_message, read_thread};
 use crate::request_guard::to_json_response;
 use crate::thread_events::ThreadEvents;
@@ -29,7 +29,7 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// A message to a thread.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct MessageRequest {
+struct PostedMessage {
     /// The id; a message that is sent again with it is processed once.
     message_id: String,
     text: String,
@@ -37,13 +37,13 @@ struct MessageRequest {
 
 /// Accepts a message. The reply follows in the events of the thread.
 pub(crate) async fn send_message(visit: Visit, Path(thread): Path<String>) -> Response {
-    let parsed: Result<MessageRequest, _> = serde_json::from_slice(&visit.json);
+    let parsed: Result<PostedMessage, _> = serde_json::from_slice(&visit.json);
     let request = match parsed {
         Ok(request) => request,
         Err(error) => {
             let message = format!("message is not valid: {error}");
             let hint = "send {\"message_id\": …, \"text\": …}";
-            return to_json_response(&PageError::new(StatusCode::BAD_REQUEST, message, hint));
+            return to_json_response(&ConsoleError::new(StatusCode::BAD_REQUEST, message, hint));
         }
     };
     match accept_message(&visit, &thread, &request.message_id, &request.text).await {

@@ -6,7 +6,7 @@ use skillhost_control::{AgentStatus, AgentSummary, ControlRequest, DEFAULT_AGENT
 use skillhost_conversation::{ThreadStore, ThreadSummary};
 use skillhost_payload::{CallError, OperatorCommand};
 
-use crate::error::{PageError, PageResult};
+use crate::error::{ConsoleError, PageResult};
 use crate::form_fields::path_with;
 use crate::layout::{NavEntry, draw_empty};
 use crate::pages::thread::{accept_message, new_message_id};
@@ -26,7 +26,7 @@ pub(crate) async fn list_threads(visit: Visit) -> PageResult {
             recent.take(MAX_THREADS + 1).collect(),
         )
     });
-    let mut threads = listed.await?.map_err(PageError::from)?;
+    let mut threads = listed.await?.map_err(ConsoleError::from)?;
     let has_more = threads.len() > MAX_THREADS;
     threads.truncate(MAX_THREADS);
     let agents: Vec<AgentSummary> = visit.request(ControlRequest::Agents).await?;
@@ -90,21 +90,21 @@ pub(crate) async fn start_thread(visit: Visit) -> PageResult {
     let text = visit.form.text("text");
     if text.trim().is_empty() {
         let status = StatusCode::BAD_REQUEST;
-        return Err(PageError::new(status, "a message is required", "go back and write one"));
+        return Err(ConsoleError::new(status, "a message is required", "go back and write one"));
     }
     // Before the thread is created: a thread without a message would remain.
-    let details: Result<AgentSummary, PageError> =
+    let details: Result<AgentSummary, ConsoleError> =
         visit.request(ControlRequest::Agent { id: agent.clone() }).await;
     let agent = details?.id.to_string();
     let store = ThreadStore::new(visit.home());
     let created = run_blocking(move || store.create(&agent).map(|thread| thread.id().to_owned()));
-    let id = created.await?.map_err(PageError::from)?;
+    let id = created.await?.map_err(ConsoleError::from)?;
     let message_id = visit.form.get("message_id").to_owned();
     accept_message(&visit, &id, &message_id, &text).await?;
     Ok(redirect_to(&path_with("/threads/", &id)))
 }
 
-impl From<skillhost_tasks::QueueError> for PageError {
+impl From<skillhost_tasks::QueueError> for ConsoleError {
     fn from(error: skillhost_tasks::QueueError) -> Self {
         CallError::from(error).into()
     }
