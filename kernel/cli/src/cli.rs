@@ -86,7 +86,7 @@ pub(crate) enum TopLevelCommand {
     /// List and decide the questions that wait for you
     #[command(subcommand)]
     Inbox(InboxCommand),
-    /// List channels, pair and remove the people who may write on them
+    /// List channels and the people who may write on them
     #[command(subcommand, alias = "channels")]
     Channel(ChannelCommand),
     /// Show events and retry failed deliveries

@@ -93,6 +93,7 @@ fn help_requires_no_home() {
       run          Run all services until interrupted, one line per event
       status       Print the state of the kernel and what waits for you
       stop         Stop the running kernel and wait for its end
+      console      Print an address that logs in to the web console
       logs         Print the log of the kernel
       backup       Write a backup of the home; a kernel may run
       restore      Restore a backup to a home
@@ -102,6 +103,7 @@ fn help_requires_no_home() {
       thread       List and show stored threads
       task         Submit, list, cancel and retry background tasks
       inbox        List and decide the questions that wait for you
+      channel      List channels and the people who may write on them
       event        Show events and retry failed deliveries
       agent        List and show agents
       extension    Create, build, approve, reload and inspect extensions [alias: ext]

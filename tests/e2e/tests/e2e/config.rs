@@ -239,7 +239,7 @@ fn settings_errors_have_position() {
     insta::assert_snapshot!(home.skillhost(["config"]), @"
     exit 2
     --- stderr
-    error: [HOME]/skillhost.yaml:2:1: unknown field `extension`, expected one of `allow_shadowing`, `events`, `extensions`, `lint`, `mcp`, `models`, `processes`, `sandbox`, `supervisor`, `tasks`, `build`, `workspaces`
+    error: [HOME]/skillhost.yaml:2:1: unknown field `extension`, expected one of `allow_shadowing`, `channels`, `console`, `events`, `extensions`, `lint`, `mcp`, `models`, `processes`, `sandbox`, `supervisor`, `tasks`, `build`, `workspaces`
     hint: did you mean `extensions`?
     ");
     home.write("skillhost.yaml", "extensions: [1]\n");
@@ -320,6 +320,8 @@ fn schemas_match_documentation() {
     let expected = [
         "allow_shadowing",
         "build",
+        "channels",
+        "console",
         "events",
         "extensions",
         "lint",
