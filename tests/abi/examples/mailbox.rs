@@ -82,7 +82,7 @@ impl ChannelProvider for Mailbox {
         let path = self.home.join("outbox.jsonl");
         let mut file = std::fs::OpenOptions::new().create(true).append(true).open(path)?;
         // The id is the key, as of a platform that remembers keys.
-        writeln!(file, "{}", serde_json::to_string(message).map_err(to_error)?)?;
+        writeln!(file, "{}", serde_json::to_string(message).map_err(|error| to_error(&error))?)?;
         Ok(SendOutcome::Sent { message_id: Some(message.key.clone()) })
     }
 
@@ -118,7 +118,7 @@ impl Mailbox {
         names.sort();
         for name in names {
             let text = std::fs::read_to_string(self.home.join("inbox").join(&name))?;
-            let outcome = match serde_json::from_str(&text).map_err(to_error)? {
+            let outcome = match serde_json::from_str(&text).map_err(|error| to_error(&error))? {
                 InboxFile::Message(message) => match self.cx.receive_message(&message).await? {
                     InboundOutcome::Accepted => "accepted".to_owned(),
                     InboundOutcome::Duplicate => "duplicate".to_owned(),
@@ -137,7 +137,7 @@ impl Mailbox {
     }
 }
 
-fn to_error(error: serde_json::Error) -> ExtensionError {
+fn to_error(error: &serde_json::Error) -> ExtensionError {
     ExtensionError::failed(error.to_string())
 }
 

@@ -268,7 +268,7 @@ async fn closed_question_is_not_sent() {
     assert!(scene.kernel.sent.lock().unwrap().is_empty());
     match &ended[0].outcome {
         Some(TaskOutcome::Completed { text, .. }) => {
-            assert!(text.starts_with("not sent"), "{text}")
+            assert!(text.starts_with("not sent"), "{text}");
         }
         other => panic!("{other:?}"),
     }

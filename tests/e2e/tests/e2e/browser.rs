@@ -23,6 +23,7 @@ pub(crate) struct Browser {
 
 impl Browser {
     /// Starts a browser; `None` where it is not installed.
+    #[expect(clippy::print_stderr, reason = "the reason of a skip")]
     pub(crate) fn start(script: bool) -> Option<Self> {
         for program in [CHROMIUM, DRIVER] {
             if !Path::new(program).exists() {

@@ -420,8 +420,10 @@ fn assert_own_elements(page: &str) {
     assert!(!page.contains('\u{202e}') && !page.contains('\u{200b}'), "hidden character");
 }
 
+/// Prints the time of a page with 100 rows; the machine decides how long it takes.
 #[test]
-fn full_pages_are_quick() {
+#[expect(clippy::print_stderr, reason = "the figure is the result")]
+fn full_pages_are_complete() {
     let mock = MockModel::new();
     let home = agents_home(&mock);
     let _kernel = start_kernel(&home);
