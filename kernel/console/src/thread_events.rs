@@ -101,7 +101,7 @@ impl EventMapper {
                 let value = json!({ "agent": request.agent_id, "name": request.name });
                 events.push_back(custom_event("secret_requested", &value));
             }
-            // The page reads the decision anew: it may come from another surface.
+            // The page reads the decision again: it may come from another surface.
             ServerMessage::QuestionWithdrawn { .. } => {
                 events.push_back(custom_event("question_closed", &json!({})));
             }

@@ -57,7 +57,7 @@ fn create_code(directory: &Path, channel: &str, role: ChannelRole) -> String {
     runtime.block_on(code).unwrap().code
 }
 
-/// Pairs people of the bot, and waits until each is told.
+/// Pairs people of the bot, and waits until each has the confirmation.
 pub(crate) fn pair_people(
     home: &TestHome,
     api: &FakeBotApi,

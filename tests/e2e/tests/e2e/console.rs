@@ -114,7 +114,7 @@ fn message_is_answered_without_script() {
     wait_for_text(&client, &path, "Again.");
     assert_eq!(mock.requests().len(), 3);
     client.post(&path, &[("message_id", "x"), ("text", "  ")]).expect(400);
-    client.post("/threads", &[("agent", "nobody"), ("text", "Hi")]).expect(404);
+    client.post("/threads", &[("agent", "missing"), ("text", "Hi")]).expect(404);
 }
 
 #[test]

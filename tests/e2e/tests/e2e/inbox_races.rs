@@ -430,9 +430,9 @@ fn button_races_have_one_decision() {
         let race = Race { home, socket, question, number, choices };
         let results = race.run(&INBOX_SURFACES, |choice| {
             let button = usize::from(choice == "refuse");
-            let told = mailbox.press(3 + number, &sent, button, "1");
-            let has_decided = told == format!("Decided: {choice}.");
-            RaceResult { surface: "button", has_decided, message: Some(told) }
+            let reply = mailbox.press(3 + number, &sent, button, "1");
+            let has_decided = reply == format!("Decided: {choice}.");
+            RaceResult { surface: "button", has_decided, message: Some(reply) }
         });
         let closed = race.check(&results);
         winners.extend(results.iter().filter(|it| it.has_decided).map(|it| it.surface));

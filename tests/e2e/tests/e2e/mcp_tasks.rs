@@ -209,7 +209,7 @@ fn exported_agent_works_as_task() {
     assert_eq!((has("reviewer"), has("private")), (true, false), "{names:?}");
     let call = |tool: &str, arguments: Value| json!({ "name": tool, "arguments": arguments });
     let review = || call("reviewer", json!({ "task": "Review kv.\nBriefly." }));
-    // A client that cannot poll is told what it lacks.
+    // The error for a client that cannot poll names the missing capability.
     let mut plain = polling(review());
     plain["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!({});
     assert_eq!(client.expect_error("tools/call", plain).0, -32021);
