@@ -43,9 +43,7 @@ impl ChannelHub {
         let AgentReplied { message_id, thread, outcome, error } = replied;
         let Some(record) = self.store.find_by_thread(&thread).await? else { return Ok(()) };
         let found = self.environment.find_message(&message_id).await?;
-        // What the operator writes at a terminal is answered there.
-        let is_from_here = |found: &FoundMessage| found.is_wake || found.message.channel.is_some();
-        if !found.as_ref().is_some_and(is_from_here) {
+        if !found.as_ref().is_some_and(is_from_channel) {
             return Ok(());
         }
         let text = match (outcome, error) {
@@ -57,6 +55,29 @@ impl ChannelHub {
         };
         let key = format!("reply:{message_id}");
         self.submit_text(&record.channel, &record.conversation, &clean_message(&text), key).await
+    }
+
+    /// Handles the end of all attempts to answer a message, which may be handled twice: tells its
+    /// author, who would wait for ever.
+    ///
+    /// # Errors
+    /// An error of a store; the event is handled again.
+    pub async fn handle_dead_message(
+        &self,
+        message_id: &str,
+        delivery: i64,
+    ) -> Result<(), CallError> {
+        let found = self.environment.find_message(message_id).await?;
+        let Some(FoundMessage { message, .. }) = found.filter(is_from_channel) else {
+            return Ok(());
+        };
+        let Some(record) = self.store.find_by_thread(&message.thread).await? else {
+            return Ok(());
+        };
+        let text = "The agent could not answer: every attempt ended early. Send the message again.";
+        // The id is new for each message; a message that an operator retries gets its reply, too.
+        let key = format!("dead:{message_id}:{delivery}");
+        self.submit_text(&record.channel, &record.conversation, text, key).await
     }
 
     /// Handles an event `task.ended`, which may be handled twice: sends a notice to the conversation
@@ -81,6 +102,12 @@ impl ChannelHub {
         self.submit_text(&record.channel, &record.conversation, &text, key).await?;
         Ok(None)
     }
+}
+
+/// Returns whether the reply to a message belongs to a channel: what the operator writes at a terminal
+/// is answered there.
+fn is_from_channel(found: &FoundMessage) -> bool {
+    found.is_wake || found.message.channel.is_some()
 }
 
 fn describe_end(task: &Task) -> String {

@@ -16,11 +16,14 @@ use crate::bus::{BuiltinHandler, HandlerOutcome};
 
 /// The topic of the event about a message that could not be sent.
 const DELIVERY_FAILED: &str = "delivery.failed";
+/// The subscriber that runs agents on user messages.
+const MESSAGE_SUBSCRIBER: &str = "kernel:user.message";
 
 /// An event that channels tell people about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ChannelTopic {
     Replied,
+    MessageDead,
     TaskEnded,
     QuestionOpened,
     QuestionClosed,
@@ -35,6 +38,10 @@ struct SubjectReference {
     task: Option<TaskId>,
     #[serde(default)]
     question: Option<String>,
+    #[serde(default)]
+    delivery: Option<i64>,
+    #[serde(default)]
+    subscriber: Option<String>,
 }
 
 /// The event handler that submits the deliveries of one topic.
@@ -52,6 +59,7 @@ impl ChannelEventHandler {
     ) -> impl Iterator<Item = Arc<dyn BuiltinHandler>> {
         let topics = [
             ChannelTopic::Replied,
+            ChannelTopic::MessageDead,
             ChannelTopic::TaskEnded,
             ChannelTopic::QuestionOpened,
             ChannelTopic::QuestionClosed,
@@ -72,6 +80,16 @@ impl ChannelEventHandler {
             // A reply is the kernel's; an extension may publish such an event, too.
             (ChannelTopic::Replied, _) if event.source == KERNEL_OWNER => {
                 self.hub.handle_reply(payload).await
+            }
+            // Of the other subscribers of the message its author knows nothing.
+            (
+                ChannelTopic::MessageDead,
+                SubjectReference { delivery: Some(delivery), subscriber, .. },
+            ) if event.source == KERNEL_OWNER
+                && subscriber.as_deref() == Some(MESSAGE_SUBSCRIBER) =>
+            {
+                // The event about a dead letter has the correlation id of its message, the message id.
+                self.hub.handle_dead_message(&event.correlation_id, delivery).await
             }
             (ChannelTopic::TaskEnded, SubjectReference { task: Some(task), .. }) => {
                 match self.hub.handle_task_end(&task).await? {
@@ -112,6 +130,7 @@ impl BuiltinHandler for ChannelEventHandler {
     fn topic(&self) -> &str {
         match self.topic {
             ChannelTopic::Replied => topic::AGENT_REPLIED,
+            ChannelTopic::MessageDead => topic::EVENT_DEAD,
             ChannelTopic::TaskEnded => topic::TASK_ENDED,
             ChannelTopic::QuestionOpened => "question.opened",
             ChannelTopic::QuestionClosed => "question.closed",
@@ -131,9 +150,10 @@ impl BuiltinHandler for ChannelEventHandler {
 
     fn ordering_key(&self, event: &StoredEvent) -> Option<String> {
         let subject: SubjectReference = serde_json::from_str(event.payload.get()).ok()?;
-        let SubjectReference { thread, task, question } = subject;
+        let SubjectReference { thread, task, question, delivery, .. } = subject;
         match self.topic {
             ChannelTopic::Replied => thread,
+            ChannelTopic::MessageDead => delivery.map(|delivery| delivery.to_string()),
             ChannelTopic::TaskEnded => task.map(|task| task.to_string()),
             ChannelTopic::QuestionOpened | ChannelTopic::QuestionClosed => question,
         }

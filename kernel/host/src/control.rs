@@ -18,14 +18,14 @@ use skillhost_control::{
     ControlRequest, ControlResponse, LINE_LIMIT, StopOutcome, check_peer, prepare_directory,
     with_timeout, write_line,
 };
-use skillhost_conversation::ThreadStore;
-use skillhost_core::{KernelError, spawn_blocking};
+use skillhost_core::KernelError;
 use skillhost_payload::{CallError, ErrorKind, OperatorCommand};
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::kernel::Kernel;
+use crate::thread_locks::open_thread;
 use talk::MessageRequest;
 
 mod answers;
@@ -217,8 +217,7 @@ pub fn execute_request(
             }
             ControlRequest::Activate { thread, skill } => {
                 let _alone = kernel.message_channels().threads.try_lock(&thread);
-                let threads = ThreadStore::new(kernel.home());
-                let mut thread = spawn_blocking(move || threads.open(&thread))
+                let mut thread = open_thread(kernel.home(), &thread)
                     .await?
                     .map_err(|error| CallError::from(RunError::from(error)))?;
                 let active = kernel.agents().activate_skill(&mut thread, &skill).await;
@@ -227,8 +226,7 @@ pub fn execute_request(
             ControlRequest::Compact { thread, model } => {
                 // A parked run that is decided about now waits for the end, as the thread is open.
                 let _alone = kernel.message_channels().threads.try_lock(&thread);
-                let threads = ThreadStore::new(kernel.home());
-                let mut thread = spawn_blocking(move || threads.open(&thread))
+                let mut thread = open_thread(kernel.home(), &thread)
                     .await?
                     .map_err(|error| CallError::from(RunError::from(error)))?;
                 let outcome = kernel.agents().compact_thread(&mut thread, model).await;

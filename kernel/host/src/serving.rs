@@ -17,6 +17,7 @@ use skillhost_core::{KernelState, StateObserver};
 use skillhost_engine::AgentTaskSubmitter;
 use skillhost_events::{DeadLetter, topic};
 use skillhost_files::create_private_dir;
+use skillhost_home::KERNEL_OWNER;
 use skillhost_payload::{CallError, ErrorKind, Event};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -203,10 +204,9 @@ impl EventDelivery {
         }
     }
 
-    /// Publishes an event about a dead letter. For a dead letter of that very topic only a log
-    /// entry is written, as it would repeat forever.
-    async fn publish_dead_letter(&self, letter: &DeadLetter) {
-        let DeadLetter { id, subscriber, attempts, error, event, .. } = letter;
+    /// Logs a new dead letter and publishes an event about it.
+    async fn report_dead_letter(&self, letter: &DeadLetter) {
+        let DeadLetter { id, subscriber, error, event, .. } = letter;
         tracing::error!(
             delivery = id,
             subscriber,
@@ -214,6 +214,13 @@ impl EventDelivery {
             error,
             "event delivery moved to the dead letters"
         );
+        self.publish_dead_letter(letter).await;
+    }
+
+    /// Publishes an event about a dead letter, once. None is published for a dead letter of that
+    /// very topic, as it would repeat forever.
+    async fn publish_dead_letter(&self, letter: &DeadLetter) {
+        let DeadLetter { id, subscriber, attempts, error, at_ms, event } = letter;
         if event.topic == topic::EVENT_DEAD {
             return;
         }
@@ -226,8 +233,12 @@ impl EventDelivery {
             "error": error,
         });
         let Ok(payload) = serde_json::value::to_raw_value(&payload) else { return };
-        let correlation_id = Some(event.correlation_id.clone());
-        let dead = Event { correlation_id, ..Event::new(topic::EVENT_DEAD, "kernel", payload) };
+        let dead = Event {
+            // A retried delivery may become a dead letter again.
+            key: Some(format!("{id}-{at_ms}")),
+            correlation_id: Some(event.correlation_id.clone()),
+            ..Event::new(topic::EVENT_DEAD, KERNEL_OWNER, payload)
+        };
         if let Err(error) = self.agents.extensions().events().publish(dead).await {
             tracing::error!(%error, "event could not be stored");
         }

@@ -3,8 +3,19 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant};
 
+use skillhost_conversation::{Thread, ThreadError, ThreadStore};
+use skillhost_core::spawn_blocking;
+use skillhost_home::Home;
+use skillhost_payload::CallError;
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
+
+/// The time for which a thread in use is tried again. A notice or the end of a task has it for some
+/// milliseconds; who chats in another process has it for longer.
+const OPEN_LIMIT: Duration = Duration::from_secs(2);
+/// The interval of the attempts.
+const OPEN_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The locks of the threads in use.
 #[derive(Default)]
@@ -34,6 +45,26 @@ impl ThreadLocks {
         let lock = Arc::new(AsyncMutex::new(()));
         locks.insert(thread.to_owned(), Arc::downgrade(&lock));
         lock
+    }
+}
+
+/// Opens a thread that another part of the process may have for a moment.
+///
+/// # Errors
+/// A [`ThreadError`]: [`ThreadError::Busy`] if it stays in use; and an error of the runtime.
+pub(crate) async fn open_thread(
+    home: &Home,
+    id: &str,
+) -> Result<Result<Thread, ThreadError>, CallError> {
+    let start = Instant::now();
+    loop {
+        let (store, thread) = (ThreadStore::new(home), id.to_owned());
+        match spawn_blocking(move || store.open(&thread)).await? {
+            Err(ThreadError::Busy { .. }) if start.elapsed() < OPEN_LIMIT => {
+                tokio::time::sleep(OPEN_INTERVAL).await;
+            }
+            opened => return Ok(opened),
+        }
     }
 }
 

@@ -10,8 +10,8 @@ use skillhost_channels::ChannelHub;
 use skillhost_control::{
     ChannelOrigin, ChannelRole, MessageError, MessageFailure, ServerMessage, UserMessage,
 };
-use skillhost_conversation::{Channel as _, RunEvent, RunOutcome, ThreadStore};
-use skillhost_core::{ContextBlock, ContextOutcome, spawn_blocking};
+use skillhost_conversation::{Channel as _, RunEvent, RunOutcome, ThreadError};
+use skillhost_core::{ContextBlock, ContextOutcome};
 use skillhost_events::{DeadLetter, Delivery, EventBus, StoredEvent, topic};
 use skillhost_home::OPERATOR_SOURCE;
 use skillhost_manifest::ExtensionId;
@@ -22,6 +22,7 @@ use crate::bus::{BuiltinHandler, HandlerOutcome};
 use crate::conversations::{MessageChannel, MessageChannels};
 use crate::restart::RestartCoordinator;
 use crate::serving::EventDelivery;
+use crate::thread_locks::open_thread;
 
 /// The prefix of the sources of messages that channels received. An extension's id has no colon, so
 /// none can publish under such a source.
@@ -196,16 +197,16 @@ impl UserMessageHandler {
         let found = match journal.find(topic::USER_MESSAGE, message_id).await {
             // The journal has removed an old event; its run cannot be continued.
             Ok(None) => return HandlerOutcome::Done,
-            Ok(Some(event)) => parse_message(&event),
+            Ok(Some(event)) => event,
             Err(error) => return HandlerOutcome::Failed(error.into()),
         };
-        match found {
-            Ok(message) => self.answer_message(&message).await,
+        match parse_message(&found) {
+            Ok(message) => self.answer_message(&message, &found.source).await,
             Err(error) => HandlerOutcome::Failed(error),
         }
     }
 
-    async fn answer_message(&self, message: &UserMessage) -> HandlerOutcome {
+    async fn answer_message(&self, message: &UserMessage, source: &str) -> HandlerOutcome {
         // A continued run comes from another event than the messages of its thread.
         let _alone = self.conversations.threads.lock(&message.thread).await;
         let (id, conversations) = (&message.message_id, &self.conversations);
@@ -229,6 +230,14 @@ impl UserMessageHandler {
                 // The delivery is handled; the event of the decision starts the run again.
                 return HandlerOutcome::Done;
             }
+            // Nobody would send it again: the turn after a task, or a message of a person elsewhere.
+            Err(RunError::Thread(error @ ThreadError::Busy { .. }))
+                if source != OPERATOR_SOURCE =>
+            {
+                let error = MessageError::from(RunError::from(error));
+                conversations.close(id, ServerMessage::Failed(error.clone()));
+                return HandlerOutcome::Failed(error.error);
+            }
             // A retry is the user's choice, so a failed run completes the delivery.
             Err(error) => MessageReply::Error(error.into()),
         };
@@ -245,9 +254,7 @@ impl UserMessageHandler {
         channel: Arc<MessageChannel>,
     ) -> Result<RunOutcome, RunError> {
         let agents = &self.agents;
-        let threads = ThreadStore::new(agents.extensions().home());
-        let id = message.thread.clone();
-        let opening = spawn_blocking(move || threads.open(&id)).await;
+        let opening = open_thread(agents.extensions().home(), &message.thread).await;
         let mut thread = opening.map_err(|error| RunError::Agent(error.into()))??;
         if let Some(note) = thread.recovery_note() {
             let (agent_id, text) =
@@ -316,7 +323,7 @@ impl BuiltinHandler for UserMessageHandler {
             Err(error) => return HandlerOutcome::Failed(error),
         };
         self.withdraw_earlier_questions(&message).await;
-        self.answer_message(&message).await
+        self.answer_message(&message, &delivery.event.source).await
     }
 }
 

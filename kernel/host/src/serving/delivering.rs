@@ -33,6 +33,8 @@ pub(super) struct Delivering {
     /// The lock file that keeps other processes from delivering.
     lock_file: Option<File>,
     recovered: bool,
+    /// Whether the dead letters of earlier processes have their events.
+    announced: bool,
     running: JoinSet<HandlerOutcome>,
     /// The delivery of each running task.
     active: HashMap<Id, Delivery>,
@@ -56,6 +58,7 @@ impl Delivering {
             handlers,
             lock_file: None,
             recovered: false,
+            announced: false,
             running: JoinSet::new(),
             active: HashMap::new(),
             unrecorded: Vec::new(),
@@ -93,7 +96,14 @@ impl Delivering {
         }
         known?;
         for letter in &dead_letters {
-            self.delivery.publish_dead_letter(letter).await;
+            self.delivery.report_dead_letter(letter).await;
+        }
+        if !self.announced {
+            // Also those whose process ended before it could publish them.
+            for letter in &self.journal.dead_letters().await? {
+                self.delivery.publish_dead_letter(letter).await;
+            }
+            self.announced = true;
         }
         Ok(())
     }
@@ -246,7 +256,7 @@ impl Delivering {
                     event: delivery.event.clone(),
                 };
                 // Published after the journal has it, so that a retry by an operator finds it.
-                self.delivery.publish_dead_letter(&letter).await;
+                self.delivery.report_dead_letter(&letter).await;
                 dead
             }
         };

@@ -203,6 +203,33 @@ fn kills_lose_and_double_no_message() {
 }
 
 #[test]
+fn author_of_dead_message_is_told_once() {
+    let mock = MockModel::with([Step::text("Lost.").held(), Step::text("Here again.")]);
+    let mailbox = Mailbox::new(&mock, "events: {retry_ms: []}\n");
+    let home = &mailbox.home;
+    let kernel = start_kernel(home);
+    mailbox.pair(1, "1", &[]);
+    mailbox.write(2, "a", "1", "Hello");
+    assert_eq!(mock.wait_for(1).len(), 1);
+    kill(kernel);
+    mock.release();
+    // Its only attempt ended with the process.
+    let kernel = start_kernel(home);
+    mailbox.wait_for_text("The agent could not answer: every attempt ended early.");
+    mailbox.write(3, "b", "1", "Hello?");
+    mailbox.wait_for_text("Here again.");
+    kernel.interrupt().success();
+    // Each start looks at the dead letters that there are.
+    let kernel = start_kernel(home);
+    mailbox.write(4, "c", "9", "A stranger");
+    assert_eq!(mailbox.wait_for_outcome(4), "refused");
+    kernel.interrupt().success();
+    assert_eq!(journal_events(home, "event.dead").len(), 1);
+    let told = |sent: &&Value| sent["text"].as_str().unwrap().contains("could not answer");
+    assert_eq!(mailbox.sent().iter().filter(told).count(), 1);
+}
+
+#[test]
 fn failed_delivery_is_one_event() {
     // Dropped at the end of the test: without it there are no replies.
     let mock = echoing_model();

@@ -135,6 +135,45 @@ fn ended_task_wakes_its_agent() {
 }
 
 #[test]
+fn wake_waits_for_thread_in_use() {
+    let mock = MockModel::new();
+    let submit = r#"{"agent":"helper","task":"Help out","key":"k","on_end":"wake"}"#;
+    mock.answer_with(move |request| {
+        let has_woken = request.last_text().contains("has completed");
+        Some(match (has_woken, mentions(request, "Get help"), count_results(request)) {
+            (true, ..) => Step::text("Thanks for the help."),
+            (false, true, 0) => Step::calls("submit_task", submit),
+            (false, true, _) => Step::text("Submitted."),
+            (false, false, _) => Step::text("I have helped.").held(),
+        })
+    });
+    let home = workers_home(&mock);
+    let kernel = start_kernel(&home);
+    ask_agent(&home, "worker", "Get help").success();
+    let thread = last_thread(&home);
+    kernel.line_with("kernel agent.replied");
+    // As a chat in another process has it.
+    let path = home.path(format!("sandbox/data/kernel/threads/{thread}.jsonl"));
+    let open = std::fs::File::open(&path).unwrap();
+    open.lock().unwrap();
+    mock.release();
+    let journal = Connection::open(home.path("sandbox/data/kernel/events.db")).unwrap();
+    journal.busy_timeout(STUCK_AFTER).unwrap();
+    let failed = "SELECT count(*) FROM deliveries WHERE subscriber = 'kernel:user.message'
+        AND error LIKE '%is in use%'";
+    let start = Instant::now();
+    while journal.query_row(failed, [], |row| row.get::<_, i64>(0)).unwrap() == 0 {
+        assert!(start.elapsed() < STUCK_AFTER);
+        std::thread::yield_now();
+    }
+    drop(open);
+    kernel.line_with("kernel agent.replied");
+    kernel.interrupt().success();
+    let text = std::fs::read_to_string(path).unwrap();
+    assert_eq!(text.matches("Thanks for the help.").count(), 1, "{text}");
+}
+
+#[test]
 fn open_run_takes_notice_between_requests() {
     let mock = MockModel::new();
     let submit = r#"{"agent":"helper","task":"Help out","key":"k"}"#;
