@@ -1,90 +1,97 @@
 //! `cargo xtask test`: everything CI runs.
 
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use crate::package;
 use crate::process::{cargo_command, run_command};
 use crate::workspace::Result;
 
-/// Runs fmt, clippy, the build, the tests, the doc tests and rustdoc, and stops at the first that fails.
+/// A step with the command that performs it.
+struct TestStep {
+    name: &'static str,
+    command: Command,
+}
+
+/// Runs all steps, and stops at the first that fails. Prints the time of each.
+pub(crate) fn cmd_test() -> Result<()> {
+    let mut times: Vec<(&str, Duration)> = Vec::new();
+    let mut outcome = Ok(());
+    for TestStep { name, mut command } in test_steps() {
+        let start = Instant::now();
+        outcome = run_command(&mut command);
+        times.push((name, start.elapsed()));
+        if outcome.is_err() {
+            break;
+        }
+    }
+    println!();
+    for (name, time) in times {
+        println!("{:>6} s  {name}", time.as_secs());
+    }
+    outcome?;
+    println!("\nall checks passed");
+    Ok(())
+}
+
+/// Returns the steps in their order.
 ///
 /// The same package selection everywhere: another one would unify features differently and compile
 /// dozens of crates again.
-pub(crate) fn cmd_test() -> Result<()> {
-    run_command(&mut cargo_command(["fmt", "--all", "--check"]))?;
-    run_command(&mut cargo_command([
-        "clippy",
-        "--workspace",
-        "--all-targets",
-        "--locked",
-        "--",
-        "-D",
-        "warnings",
-    ]))?;
-    // Tests start the binary and load the libraries, which test targets alone would not build.
-    run_command(&mut cargo_command([
-        "build",
-        "--workspace",
-        "--lib",
-        "--bins",
-        "--examples",
-        "--locked",
-    ]))?;
-    if has_nextest() {
-        run_command(&mut cargo_command([
-            "nextest",
-            "run",
-            "--workspace",
-            "--locked",
-            "--no-fail-fast",
-        ]))?;
+fn test_steps() -> Vec<TestStep> {
+    let step = |name, arguments: &[&str]| TestStep { name, command: cargo_command(arguments) };
+    let clippy = ["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"];
+    let tests = if has_nextest() {
+        let threads = test_threads().to_string();
+        let arguments =
+            ["nextest", "run", "--workspace", "--locked", "--no-fail-fast", "--test-threads"];
+        let mut command = cargo_command(arguments);
+        command.arg(threads);
+        TestStep { name: "tests", command }
     } else {
         println!(
-            "\ncargo-nextest is not installed: cargo test runs the same tests, less in parallel"
+            "cargo-nextest is not installed: cargo test runs the same tests, less in parallel"
         );
-        run_command(&mut cargo_command([
-            "test",
-            "--workspace",
-            "--all-targets",
-            "--locked",
-            "--no-fail-fast",
-        ]))?;
-    }
-    run_command(&mut cargo_command(["test", "--workspace", "--doc", "--locked"]))?;
+        step("tests", &["test", "--workspace", "--all-targets", "--locked", "--no-fail-fast"])
+    };
     // The link of a doc comment breaks unnoticed when its item is renamed.
-    run_command(
-        cargo_command(["doc", "--workspace", "--no-deps", "--document-private-items", "--locked"])
-            .env("RUSTDOCFLAGS", "-D warnings -A rustdoc::private-intra-doc-links"),
-    )?;
-    // The default build omits the table of word vectors.
-    run_command(&mut cargo_command([
-        "test",
-        "--package",
-        "word-vectors",
-        "--package",
-        "skillhost-embedding",
-        "--features",
-        "skillhost-embedding/static-minilm",
-        "--locked",
-    ]))?;
-    // Tests of a failing step or a killed process need failpoints, which no product build has.
-    run_command(&mut cargo_command([
-        "test",
-        "--package",
-        "skill-service",
-        "--features",
-        "failpoints",
-        "--test",
-        "it",
-        "--locked",
-        "ledger_faults",
-    ]))?;
+    let mut links =
+        step("links of comments", &["doc", "--workspace", "--no-deps", "--document-private-items"]);
+    let flags = "-D warnings -A rustdoc::private-intra-doc-links";
+    links.command.arg("--locked").env("RUSTDOCFLAGS", flags);
     // The program that makes packages is a workspace of its own.
-    let mut packages = cargo_command(["test", "--locked", "--manifest-path"]);
-    packages.arg(package::manifest()).arg("--target-dir").arg(package::target_directory());
-    run_command(&mut packages)?;
-    println!("\nall checks passed");
-    Ok(())
+    let mut packages = step("tests of the packages", &["test", "--locked", "--manifest-path"]);
+    packages.command.arg(package::manifest()).arg("--target-dir").arg(package::target_directory());
+    vec![
+        step("format", &["fmt", "--all", "--check"]),
+        step("clippy", &clippy),
+        // The default build omits the model of the table of word vectors.
+        step(
+            "clippy with the table of word vectors",
+            &[
+                "clippy",
+                "--workspace",
+                "--locked",
+                "--features",
+                "skillhost-embedding/static-minilm",
+                "--",
+                "-D",
+                "warnings",
+            ],
+        ),
+        // Tests start the binary and load the libraries, which test targets alone would not build.
+        step("build", &["build", "--workspace", "--lib", "--bins", "--examples", "--locked"]),
+        tests,
+        step("tests of the documentation", &["test", "--workspace", "--doc", "--locked"]),
+        links,
+        packages,
+    ]
+}
+
+/// Returns the number of tests that run at once: more than there are processors, as the tests of the
+/// binary mostly wait for processes.
+fn test_threads() -> usize {
+    std::thread::available_parallelism().map_or(4, |processors| processors.get() * 2)
 }
 
 fn has_nextest() -> bool {

@@ -1,18 +1,18 @@
 //! Failpoints, by which tests examine the state after a failure.
 //!
-//! Every write, flush, rename and commit of the ledger passes [`failpoint`] first. Without the
-//! feature `failpoints`, which no product build has, a failpoint compiles to an empty function.
+//! Every write, flush, rename and commit of the ledger passes [`failpoint`] first. Without debug
+//! assertions, which no package has, a failpoint compiles to an empty function.
 
-#[cfg(feature = "failpoints")]
+#[cfg(debug_assertions)]
 use std::cell::{Cell, RefCell};
 use std::io::{self, Write};
-#[cfg(feature = "failpoints")]
+#[cfg(debug_assertions)]
 use std::sync::OnceLock;
-#[cfg(feature = "failpoints")]
+#[cfg(debug_assertions)]
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The effect of a failpoint.
-#[cfg(feature = "failpoints")]
+#[cfg(debug_assertions)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InjectedFault {
     /// The device fails.
@@ -25,24 +25,24 @@ pub enum InjectedFault {
     Abort,
 }
 
-#[cfg(feature = "failpoints")]
+#[cfg(debug_assertions)]
 thread_local! {
     static PLAN: Cell<Option<(usize, InjectedFault)>> = const { Cell::new(None) };
     static STEPS: Cell<usize> = const { Cell::new(0) };
     static HOOK: RefCell<Option<(&'static str, FailpointHook)>> = const { RefCell::new(None) };
 }
 
-#[cfg(feature = "failpoints")]
+#[cfg(debug_assertions)]
 type FailpointHook = Box<dyn FnOnce()>;
 
 /// Runs a closure right before this thread's next step of a name: a concurrent change at the last
 /// moment.
-#[cfg(feature = "failpoints")]
+#[cfg(debug_assertions)]
 pub fn set_hook(name: &'static str, deed: impl FnOnce() + 'static) {
     HOOK.set(Some((name, Box::new(deed))));
 }
 
-#[cfg(feature = "failpoints")]
+#[cfg(debug_assertions)]
 fn call_hook(name: &str) {
     let due = HOOK.with_borrow_mut(|hook| hook.take_if(|(at, _)| *at == name));
     if let Some((_, deed)) = due {
@@ -51,14 +51,14 @@ fn call_hook(name: &str) {
 }
 
 /// Makes the `at`th step of this thread fail, counted from 1 from now on; later steps succeed.
-#[cfg(feature = "failpoints")]
+#[cfg(debug_assertions)]
 pub fn arm_fault(at: usize, fault: InjectedFault) {
     STEPS.set(0);
     PLAN.set(Some((at, fault)));
 }
 
 /// Disables the failure of this thread; returns the number of steps so far.
-#[cfg(feature = "failpoints")]
+#[cfg(debug_assertions)]
 pub fn disarm_faults() -> usize {
     PLAN.set(None);
     STEPS.replace(0)
@@ -66,7 +66,7 @@ pub fn disarm_faults() -> usize {
 
 /// Parses the step and the fault from the environment of the process, in `SKILL_STORE_FAULT_AT` and
 /// `SKILL_STORE_FAULT` (`eio`, `enospc`, `short`, otherwise an abort).
-#[cfg(feature = "failpoints")]
+#[cfg(debug_assertions)]
 fn from_environment() -> Option<(usize, InjectedFault)> {
     static PLANNED: OnceLock<Option<(usize, InjectedFault)>> = OnceLock::new();
     *PLANNED.get_or_init(|| {
@@ -81,7 +81,7 @@ fn from_environment() -> Option<(usize, InjectedFault)> {
     })
 }
 
-#[cfg(feature = "failpoints")]
+#[cfg(debug_assertions)]
 fn take_due_fault() -> Option<InjectedFault> {
     static OF_PROCESS: AtomicUsize = AtomicUsize::new(0);
     let here = STEPS.get() + 1;
@@ -95,7 +95,7 @@ fn take_due_fault() -> Option<InjectedFault> {
     Some(fault)
 }
 
-#[cfg(feature = "failpoints")]
+#[cfg(debug_assertions)]
 fn error(fault: InjectedFault) -> io::Error {
     let kind = match fault {
         InjectedFault::Full | InjectedFault::Short => io::ErrorKind::StorageFull,
@@ -106,21 +106,21 @@ fn error(fault: InjectedFault) -> io::Error {
 
 /// Passes, or fails where a test wants it.
 pub fn failpoint(name: &'static str) -> io::Result<()> {
-    #[cfg(feature = "failpoints")]
+    #[cfg(debug_assertions)]
     {
         call_hook(name);
         if let Some(fault) = take_due_fault() {
             return Err(error(fault));
         }
     }
-    #[cfg(not(feature = "failpoints"))]
+    #[cfg(not(debug_assertions))]
     let _ = name;
     Ok(())
 }
 
 /// Writes all bytes, or half of them where a test wants it.
 pub fn write_all(file: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
-    #[cfg(feature = "failpoints")]
+    #[cfg(debug_assertions)]
     if let Some(fault) = take_due_fault() {
         if fault == InjectedFault::Short {
             file.write_all(&bytes[..bytes.len() / 2])?;

@@ -16,7 +16,7 @@ use crate::quantile;
 /// The number of submissions that are under way at once.
 const SUBMITTED_AT_ONCE: usize = 1_000;
 /// The tasks that run at once: the largest number that settings accept.
-const WORKERS: usize = 64;
+pub(crate) const WORKERS: usize = 512;
 const LEASE: Duration = Duration::from_secs(30);
 /// The rounds of a delay.
 const ROUNDS: usize = 400;

@@ -1,8 +1,9 @@
-//! Measures graphile_worker with tasks that do nothing: `skillhost-graphile TASKS PORT` uses the
-//! PostgreSQL server on a port of this machine and writes one JSON object with the milliseconds of
+//! Measures graphile_worker with tasks that do nothing: `skillhost-graphile TASKS PORT FETCHED` uses
+//! the PostgreSQL server on a port of this machine and writes one JSON object with the milliseconds of
 //! their submission and of their execution.
 //!
-//! Jobs are submitted, fetched and completed in batches, its fastest configuration.
+//! Jobs are submitted and completed in batches, its fastest configuration, and fetched `FETCHED` at
+//! once: so many wait for the end of its timeout if the process is killed.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -20,9 +21,7 @@ use tokio::sync::Notify;
 /// The number of tasks that are submitted in one transaction.
 const SUBMITTED_AT_ONCE: usize = 1_000;
 /// The tasks that run at once, as many as in the store that it is compared with.
-const WORKERS: usize = 64;
-/// The tasks that are fetched at once.
-const FETCHED_AT_ONCE: usize = 1_000;
+const WORKERS: usize = 512;
 /// The delay in which the ends of tasks are collected.
 const BATCH_DELAY: Duration = Duration::from_millis(5);
 
@@ -53,10 +52,11 @@ impl TaskHandler for EmptyTask {
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let usage = "usage: skillhost-graphile TASKS PORT";
+    let usage = "usage: skillhost-graphile TASKS PORT FETCHED";
     let mut arguments = std::env::args().skip(1);
     let tasks: usize = arguments.next().ok_or(usage)?.parse()?;
     let port: u16 = arguments.next().ok_or(usage)?.parse()?;
+    let fetched: usize = arguments.next().ok_or(usage)?.parse()?;
     let options = PgConnectOptions::new().host("127.0.0.1").port(port);
     let options = options.username("operator").database("postgres");
     let pool = PgPoolOptions::new().max_connections(16).connect_with(options).await?;
@@ -67,7 +67,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .schema("graphile_worker")
         .concurrency(WORKERS)
         .poll_interval(Duration::from_millis(5))
-        .local_queue(LocalQueueConfig::default().with_size(FETCHED_AT_ONCE))
+        .local_queue(LocalQueueConfig::default().with_size(fetched))
         .complete_job_batch_delay(BATCH_DELAY)
         .add_extension(executed.clone())
         .define_job::<EmptyTask>()

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The default number of tasks that run at once.
-const DEFAULT_WORKERS: u8 = 4;
+const DEFAULT_WORKERS: u16 = 4;
 /// The default length of a lease, in milliseconds.
 const DEFAULT_LEASE_MS: u32 = 30_000;
 /// The lengths of leases: a shorter one would be lost by a busy machine, with a longer one the tasks of
@@ -14,8 +14,8 @@ const DEFAULT_LEASE_MS: u32 = 30_000;
 const LEASE_RANGE_MS: std::ops::RangeInclusive<u32> = 1_000..=600_000;
 /// The times for which a person is asked live: a shorter one leaves no time to read the question.
 const LIVE_RANGE_MS: std::ops::RangeInclusive<u32> = 100..=3_600_000;
-/// The maximum number: more would only wait for model providers and the disk.
-const MAX_WORKERS: u8 = 64;
+/// The maximum number. Tasks mostly wait for model providers, so a machine can have many.
+const MAX_WORKERS: u16 = 512;
 
 /// The store of background tasks and questions, and their execution.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -33,9 +33,9 @@ pub struct TaskStoreSettings {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schema: Option<String>,
     /// The number of tasks that run at once; default: 4. With 0 the kernel runs none.
-    #[schemars(range(max = 64))]
+    #[schemars(range(max = 512))]
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub workers: Option<u8>,
+    pub workers: Option<u16>,
     /// The time after which the task of a worker that does not report is given to another one, in
     /// milliseconds; default: 30000.
     #[schemars(range(min = 1000, max = 600_000))]
@@ -66,7 +66,7 @@ struct TaskStoreForm {
     store: TaskStoreKind,
     url_secret: Option<String>,
     schema: Option<String>,
-    workers: Option<u8>,
+    workers: Option<u16>,
     lease_ms: Option<u32>,
     live_ms: Option<u32>,
 }
@@ -157,7 +157,7 @@ mod tests {
             ("\ntasks: {schema: work}", "`tasks.schema` requires `tasks.store: postgres`"),
             ("\ntasks: {url_secret: A}", "`tasks.url_secret` requires `tasks.store: postgres`"),
             ("\ntasks: {store: mysql}", "unknown variant `mysql`"),
-            ("\ntasks: {workers: 65}", "`tasks.workers` is at most 64"),
+            ("\ntasks: {workers: 513}", "`tasks.workers` is at most 512"),
             ("\ntasks: {lease_ms: 999}", "`tasks.lease_ms` is 1000 to 600000"),
             ("\ntasks: {live_ms: 99}", "`tasks.live_ms` is 100 to 3600000"),
             ("\ntasks: {scheme: a}", "unknown field `scheme`"),

@@ -32,7 +32,7 @@ mod ledger_crash;
 #[cfg(test)]
 mod ledger_database;
 #[cfg(test)]
-#[cfg(feature = "failpoints")]
+#[cfg(debug_assertions)]
 mod ledger_faults;
 #[cfg(test)]
 mod ledger_processes;
@@ -45,7 +45,7 @@ mod ledger_states;
 #[cfg(test)]
 mod ledger_sync;
 #[cfg(test)]
-#[cfg(feature = "failpoints")]
+#[cfg(debug_assertions)]
 mod ledger_workflows;
 #[cfg(test)]
 mod leftovers;
