@@ -41,6 +41,9 @@ pub struct ReviewDecision {
     /// The surface of an operator's decision, such as `console`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub surface: Option<String>,
+    /// The person who decided on a channel, which is then the surface.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
 }
 
 /// A request for the proposals that wait for a decision.

@@ -16,7 +16,7 @@ use skillhost_tasks::{
     TaskQuery, TaskQueue,
 };
 
-use crate::call_question::{APPROVE, REFUSE};
+use crate::call_question::{APPROVE, OPERATOR, REFUSE};
 use crate::question_id::new_question_id;
 
 /// The prefix of the call of a question about a proposal.
@@ -173,6 +173,7 @@ async fn decide_in_context(
             approve,
             reason: reason.unwrap_or_else(|| if approve { "" } else { NO_REASON }.to_owned()),
             surface: Some(decider.surface).filter(|surface| !surface.is_empty()),
+            by: Some(decider.name).filter(|name| !name.is_empty() && name != OPERATOR),
         })
         .await;
     let mirrored = mirror_reviews(queue, ledger).await;

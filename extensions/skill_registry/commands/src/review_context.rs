@@ -123,9 +123,9 @@ pub(super) fn load_with_drift(
 }
 
 /// Returns the user as the deciding actor; `via` names the command.
-pub(super) fn current_actor(via: &'static str) -> HumanActor {
+pub(super) fn current_actor(via: &str) -> HumanActor {
     let user = User::from_uid(Uid::current()).ok().flatten().map(|user| user.name);
     let named = user.or_else(|| std::env::var("USER").ok()).filter(|name| !name.is_empty());
     let name = named.map_or_else(|| "operator".to_owned(), |name| name.chars().take(64).collect());
-    HumanActor { name, via }
+    HumanActor { name, via: via.to_owned() }
 }

@@ -110,7 +110,7 @@ impl Ledger {
                 let changed = work.append_audit(&NewAuditEntry {
                     action: "skill.approved",
                     by: &actor.name,
-                    via: actor.via,
+                    via: &actor.via,
                     skill_id: Some(skill_id),
                     detail: json!({"tree": digest}),
                     ..NewAuditEntry::default()

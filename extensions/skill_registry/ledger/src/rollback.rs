@@ -141,7 +141,7 @@ impl RollbackRequest<'_> {
         let changed = work.append_audit(&NewAuditEntry {
             action: "skill.rollback",
             by: &actor.name,
-            via: actor.via,
+            via: &actor.via,
             skill_id: Some(skill_id),
             version: Some(target.version.number),
             detail: json!({"reason": reason}),

@@ -132,7 +132,8 @@ impl PublishedSkillClient<'_> {
     ) -> Result<String, CallError> {
         let ReviewOffer { proposal, digest, .. } = offer;
         let context = self.context;
-        let decision = ReviewDecision { context, proposal, digest, approve, reason, surface: None };
+        let (surface, by) = (None, None);
+        let decision = ReviewDecision { context, proposal, digest, approve, reason, surface, by };
         call_skill_provider(self.host, skill_interface::DECIDE, &decision).await
     }
 }

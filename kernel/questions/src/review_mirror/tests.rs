@@ -166,6 +166,7 @@ async fn decision_elsewhere_closes_row() {
         approve: true,
         reason: String::new(),
         surface: None,
+        by: None,
     };
     assert!(surface.decide_review(verdict.clone()).await.is_err());
     verdict.digest = "one".to_owned();

@@ -47,7 +47,7 @@ fn terminal(home: &TestHome) -> (Ledger, Arc<Snapshot>) {
 }
 
 fn ada() -> HumanActor {
-    HumanActor { name: "ada".to_owned(), via: "cli" }
+    HumanActor { name: "ada".to_owned(), via: "cli".to_owned() }
 }
 
 async fn text(fixture: &KernelFixture, tool: &str, arguments: Value) -> String {

@@ -31,7 +31,7 @@ fn open_ledger(home: &TestHome) -> (Ledger, Arc<Snapshot>) {
 }
 
 fn operator() -> HumanActor {
-    HumanActor { name: "ada".to_owned(), via: "cli" }
+    HumanActor { name: "ada".to_owned(), via: "cli".to_owned() }
 }
 
 fn proposal_files(home: &TestHome) -> Vec<String> {

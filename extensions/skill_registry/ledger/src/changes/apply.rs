@@ -60,7 +60,7 @@ impl ChangeIntent {
             before: None,
             proposal: None,
             by: actor.name.clone(),
-            via: actor.via.to_owned(),
+            via: actor.via.clone(),
             reason: None,
             author,
             files: Vec::new(),

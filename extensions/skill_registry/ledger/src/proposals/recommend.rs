@@ -32,7 +32,7 @@ impl Ledger {
                 require_state(&stored, &[ProposalState::Open], "reviewed")?;
                 check_reviewer(&stored, digest, agent)?;
                 let event = LedgerEvent::ProposalRecommended(stored.proposal.to_event(agent));
-                let actor = HumanActor { name: agent.clone(), via: "agent" };
+                let actor = HumanActor { name: agent.clone(), via: "agent".to_owned() };
                 let detail = json!({"new": digest, "recommendation": recommendation});
                 let action = "proposal.recommended";
                 let changed = log_action(work, &stored, &actor, action, Some(&event), detail)?;
@@ -91,7 +91,7 @@ impl Ledger {
                 format!("run `{}`", OperatorCommand::ReviewProposals { id: Some(id) }),
             ));
         }
-        let actor = HumanActor { name: agent.clone(), via: "agent" };
+        let actor = HumanActor { name: agent.clone(), via: "agent".to_owned() };
         self.approve(snapshot, &actor, id, digest, Some(&recommendation.reason))
     }
 }

@@ -53,7 +53,7 @@ pub(crate) fn log_action(
     work.append_audit(&NewAuditEntry {
         action,
         by: &actor.name,
-        via: actor.via,
+        via: &actor.via,
         skill_id: Some(&summary.skill_id),
         proposal: Some(&summary.id),
         version: None,

@@ -15,8 +15,9 @@ use crate::records::event::{LedgerEvent, ProposalEvent};
 pub struct HumanActor {
     /// The user's name.
     pub name: String,
-    /// The way of the decision: `cli`, `review`, `console`, `mcp`, or `agent` where the settings allow it.
-    pub via: &'static str,
+    /// The way of the decision: `cli`, `review`, `console`, `mcp`, the name of a channel, or `agent`
+    /// where the settings allow it.
+    pub via: String,
 }
 
 /// The arguments of `propose_skill_update`.

@@ -12,6 +12,12 @@ use crate::reviewing::text::display_safe;
 /// The longest proposal, in bytes, that is offered to a person through a client.
 const MAX_OFFER: usize = 16 * 1024;
 
+/// The ways of decisions that are no channels.
+const OWN_WAYS: [&str; 7] = ["agent", "cli", "console", "disk", "mcp", "review", "socket"];
+
+/// The length limit of the name of a person, in characters.
+const MAX_NAME_CHARS: usize = 64;
+
 /// The tool result for a proposal that a person rejected.
 const REJECTED_TEXT: &str = "A person rejected it; the skill stays as it is.";
 
@@ -58,20 +64,28 @@ pub fn apply_decision(
     }
 }
 
+fn operator_via(way: &str) -> HumanActor {
+    HumanActor { name: "operator".to_owned(), via: way.to_owned() }
+}
+
 fn execute(
     ledger: &Ledger,
     snapshot: &Snapshot,
     decision: &ReviewDecision,
 ) -> Result<(String, Vec<LedgerEvent>), LedgerError> {
-    let ReviewDecision { context, proposal, digest, approve, reason, surface } = decision;
+    let ReviewDecision { context, proposal, digest, approve, reason, surface, by } = decision;
     let actor = match context.origin {
-        CallOrigin::Operator => {
-            // The records of the ledger have a fixed set of ways.
-            let via = if surface.as_deref() == Some("console") { "console" } else { "socket" };
-            HumanActor { name: "operator".to_owned(), via }
-        }
+        CallOrigin::Operator => match (by, surface.as_deref()) {
+            // A channel may have the name of a way that permits more.
+            (Some(by), Some(channel)) if !OWN_WAYS.contains(&channel) => HumanActor {
+                name: sanitize_line(by).chars().take(MAX_NAME_CHARS).collect(),
+                via: channel.to_owned(),
+            },
+            (_, Some("console")) => operator_via("console"),
+            _ => operator_via("socket"),
+        },
         // The kernel sets the name of the client, so a client cannot decide under another one.
-        CallOrigin::Mcp => HumanActor { name: context.agent_id.clone(), via: "mcp" },
+        CallOrigin::Mcp => HumanActor { name: context.agent_id.clone(), via: "mcp".to_owned() },
         CallOrigin::Agent => {
             let hint = "a person decides about it";
             return Err(LedgerError::new(

@@ -185,7 +185,7 @@ fn grants_survive_only_human_approval() {
     scenario.approve(&id, digest).unwrap();
     assert!(approved(), "a person approved the change");
     let (id, digest) = scenario.propose("typed", "Do it otherwise.");
-    let reviewer = HumanActor { name: "reviewer".to_owned(), via: "agent" };
+    let reviewer = HumanActor { name: "reviewer".to_owned(), via: "agent".to_owned() };
     scenario.ledger.approve(&scenario.snapshot(), &reviewer, &id, digest, None).unwrap();
     assert!(!approved(), "an agent approved the change");
 }

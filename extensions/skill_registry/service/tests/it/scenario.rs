@@ -161,7 +161,7 @@ pub(crate) fn agent() -> AgentAuthor {
 }
 
 pub(crate) fn person() -> HumanActor {
-    HumanActor { name: "ada".to_owned(), via: "cli" }
+    HumanActor { name: "ada".to_owned(), via: "cli".to_owned() }
 }
 
 /// Returns a request for another body of a skill.
