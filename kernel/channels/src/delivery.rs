@@ -273,7 +273,11 @@ impl ChannelHub {
     ) -> Result<Option<DeliveryContent>, DeliveryStop> {
         let secrets = self.environment.secrets();
         let mask = |text: &str| mask_secrets(text, &secrets).into_owned();
-        let limits = PageLimits { text: limit, has_buttons: info.has_buttons };
+        let limits = PageLimits {
+            text: limit,
+            has_buttons: info.has_buttons,
+            is_group: input.conversation.is_group,
+        };
         let content = match &input.body {
             DeliveryBody::Text { text } => DeliveryContent {
                 parts: split_text(&mask(&clean_message(text)), limit),

@@ -3,7 +3,7 @@
 use skillhost_control::{ChannelOrigin, ChannelRole};
 use skillhost_files::sha256_hex;
 use skillhost_payload::{ButtonOutcome, CallError, ChannelConversation, ErrorKind, PressedButton};
-use skillhost_questions::{decide_review, message_of_question};
+use skillhost_questions::{can_owner_decide, decide_review, message_of_question};
 use skillhost_tasks::{Decider, Decision, DecisionOutcome, Question, QuestionKind, QuestionState};
 
 use crate::channel_hub::ChannelHub;
@@ -17,6 +17,8 @@ use crate::store::{ConversationRecord, PeerRecord, ShownQuestion};
 const MAX_PRESS_BYTES: usize = 256;
 /// The reply to a button that this kernel does not know.
 const UNKNOWN_BUTTON: &str = "This button is no longer valid.";
+/// The reply to a person who decides about a question that is reserved for the operator.
+const ONLY_OPERATOR: &str = "Only the operator decides about this.";
 /// The reply to everyone but the person who was asked.
 const NOT_YOURS: &str = "This question is not yours.";
 
@@ -167,16 +169,19 @@ impl ChannelHub {
             reason: None,
             decider: Decider { name: owner_name(&person), surface: channel.to_owned() },
         };
-        self.decide(decision).await
+        self.decide(decision, conversation.is_group).await
     }
 
     /// Decides, and returns the line for the person.
-    async fn decide(&self, decision: Decision) -> Result<String, CallError> {
+    async fn decide(&self, decision: Decision, is_group: bool) -> Result<String, CallError> {
         let Some(question) = self.questions.find(&decision.question).await? else {
             return Ok("The question no longer exists.".to_owned());
         };
         let outcome = match question.kind {
-            QuestionKind::Build => return Ok("Only the operator decides about this.".to_owned()),
+            // Its buttons are only in conversations with an owner alone; this holds for all senders.
+            QuestionKind::Build if is_group || !can_owner_decide(&question) => {
+                return Ok(ONLY_OPERATOR.to_owned());
+            }
             // Its ledger decides, and the row follows.
             QuestionKind::Proposal => {
                 decide_review(&self.queue, self.environment.reviews(), decision).await?
@@ -218,7 +223,8 @@ impl ChannelHub {
     }
 
     /// Returns who is asked: the owner whose message led to the question, where it was sent; for
-    /// everyone else, and for proposals, the owners in their own conversations.
+    /// everyone else, and for proposals, the owners in their own conversations. A build or a restart
+    /// is never decided in a group: its author is asked alone.
     async fn list_targets(&self, question: &Question) -> Result<Vec<QuestionTarget>, CallError> {
         if question.kind == QuestionKind::Proposal {
             return self.list_owners(None).await;
@@ -230,7 +236,11 @@ impl ChannelHub {
         let person = self.store.find_peer(&record.channel, &peer).await?;
         match person {
             Some(person) if person.role == ChannelRole::Owner => {
-                let ConversationRecord { channel, conversation, .. } = record;
+                let ConversationRecord { channel, mut conversation, .. } = record;
+                if question.kind == QuestionKind::Build && conversation.is_group {
+                    let Some(direct) = person.direct else { return Ok(Vec::new()) };
+                    conversation = direct;
+                }
                 Ok(vec![QuestionTarget { channel, conversation, peer }])
             }
             _ => self.list_owners(Some(&record.channel)).await,

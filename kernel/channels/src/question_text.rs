@@ -6,6 +6,7 @@ use std::fmt;
 use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 use skillhost_payload::OperatorCommand;
+use skillhost_questions::{can_owner_decide, name_kernel_operation};
 use skillhost_tasks::{Question, QuestionKind};
 
 use crate::shown_text::{clean_line, escape_hidden};
@@ -39,6 +40,8 @@ pub(crate) struct PageLimits {
     /// The length limit of a part, in UTF-16 units.
     pub(crate) text: usize,
     pub(crate) has_buttons: bool,
+    /// Whether others than the person who is asked read the conversation.
+    pub(crate) is_group: bool,
 }
 
 /// Formats a question. `mask` replaces secrets, and `split` splits a text at the limit.
@@ -83,7 +86,9 @@ fn format_head(question: &Question) -> String {
         QuestionKind::Uncertain => "Interrupted tool call: did it happen?",
         QuestionKind::Choice => "Question of an agent",
         QuestionKind::Proposal => "Proposed change of a skill",
-        QuestionKind::Build => "Approval by the operator",
+        QuestionKind::Build => {
+            name_kernel_operation(question).unwrap_or("Approval by the operator")
+        }
     };
     let asker = escape_hidden(&clean_line(&question.asker));
     let digest: String = question.digest.chars().take(DIGEST_CHARS).collect();
@@ -94,7 +99,7 @@ fn format_footer(question: &Question, choices: &[QuestionChoice]) -> String {
     let id = &question.id;
     let show = OperatorCommand::ShowQuestion { id };
     match (question.kind, choices.is_empty()) {
-        (QuestionKind::Build, _) => {
+        (QuestionKind::Build, _) if !can_owner_decide(question) => {
             format!("Only the operator decides about this, at the terminal:\n{show}")
         }
         (_, false) => "Choose below.".to_owned(),
@@ -106,7 +111,7 @@ fn format_footer(question: &Question, choices: &[QuestionChoice]) -> String {
                 question.options.iter().map(|option| escape_hidden(option)).collect();
             format!("Answer with: /answer {id} TEXT\nThe answers are: {}", options.join(" | "))
         }
-        (QuestionKind::Consent | QuestionKind::Proposal, true) => {
+        (QuestionKind::Consent | QuestionKind::Proposal | QuestionKind::Build, true) => {
             format!("Decide at the terminal or the console:\n{show}")
         }
     }
@@ -127,9 +132,8 @@ fn list_choices(question: &Question, limits: PageLimits) -> Vec<QuestionChoice> 
         offered.map(to_choice).collect()
     };
     match question.kind {
-        // Reserved for the operator.
-        QuestionKind::Build => Vec::new(),
-        QuestionKind::Consent | QuestionKind::Proposal => {
+        QuestionKind::Build if limits.is_group || !can_owner_decide(question) => Vec::new(),
+        QuestionKind::Consent | QuestionKind::Proposal | QuestionKind::Build => {
             named(&[("Approve", "approve"), ("Refuse", "refuse")])
         }
         QuestionKind::Uncertain => {
@@ -285,7 +289,8 @@ mod tests {
 
     fn page(question: &Question, text: usize, has_buttons: bool) -> QuestionPage {
         let mask = |text: &str| text.replace("hunter22", "[secret]");
-        format_question(question, PageLimits { text, has_buttons }, &mask, &split_text)
+        let limits = PageLimits { text, has_buttons, is_group: false };
+        format_question(question, limits, &mask, &split_text)
     }
 
     fn choices(page: &QuestionPage) -> Vec<&str> {
@@ -322,11 +327,37 @@ mod tests {
     }
 
     #[test]
-    fn build_is_reserved_for_the_operator() {
-        let build = question(QuestionKind::Build, "{}", &["approve", "refuse"]);
-        let shown = page(&build, 4_096, true);
-        assert_eq!(shown.choices, []);
-        assert!(shown.parts[0].contains("Only the operator"), "{:?}", shown.parts);
+    fn other_install_is_reserved_for_operator() {
+        for subject in [
+            "{}",
+            r#"{"tool":"create_agent","extension":"kernel"}"#,
+            r#"{"tool":"build","extension":"kernel"}"#,
+            r#"{"tool":"build_extension","extension":"other"}"#,
+        ] {
+            let build = question(QuestionKind::Build, subject, &["approve", "refuse"]);
+            let shown = page(&build, 4_096, true);
+            assert_eq!(shown.choices, []);
+            assert!(shown.parts[0].contains("Only the operator"), "{:?}", shown.parts);
+        }
+    }
+
+    #[test]
+    fn owner_approves_build_and_restart_alone() {
+        for (tool, head) in [
+            ("build_extension", "Build of an extension\n"),
+            ("request_restart", "Restart of the kernel\n"),
+        ] {
+            let subject = format!(r#"{{"tool":"{tool}","extension":"kernel"}}"#);
+            let build =
+                question(QuestionKind::Build, &subject, &["approve", "refuse", "edit", "session"]);
+            let shown = page(&build, 4_096, true);
+            assert_eq!(choices(&shown), ["approve", "refuse"]);
+            assert!(shown.parts[0].starts_with(head), "{:?}", shown.parts);
+            let limits = PageLimits { text: 4_096, has_buttons: true, is_group: true };
+            let shown = format_question(&build, limits, &str::to_owned, &split_text);
+            assert_eq!(shown.choices, []);
+            assert!(shown.parts[0].contains("at the terminal or the console"), "{:?}", shown.parts);
+        }
     }
 
     #[test]

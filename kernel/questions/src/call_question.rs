@@ -29,8 +29,16 @@ const AGAIN: &str = "again";
 /// The choice that does not repeat an uncertain call.
 const STOP: &str = "stop";
 
+/// The tool that builds an extension.
+const BUILD_EXTENSION: &str = "build_extension";
+/// The tool that restarts the kernel.
+const REQUEST_RESTART: &str = "request_restart";
+
 /// The tools of the kernel whose approval is reserved for the operator.
-const OPERATOR_TOOLS: [&str; 3] = ["build_extension", "create_agent", "request_restart"];
+const OPERATOR_TOOLS: [&str; 3] = [BUILD_EXTENSION, "create_agent", REQUEST_RESTART];
+
+/// The tools of the kernel of which the owner of a channel may also approve a call.
+const OWNER_TOOLS: [&str; 2] = [BUILD_EXTENSION, REQUEST_RESTART];
 
 /// The maximum length of a title, in characters.
 const MAX_TITLE_CHARS: usize = 120;
@@ -203,6 +211,35 @@ fn make_question(
 pub fn message_of_question(question: &Question) -> Option<String> {
     let subject: serde_json::Value = serde_json::from_str(&question.subject).ok()?;
     Some(subject.get("message")?.as_str()?.to_owned())
+}
+
+/// Returns whether the owner of a channel may decide a question, in a conversation with the owner
+/// alone. Reserved for the operator are new agents, and the commands of the operator that install
+/// code.
+#[must_use]
+pub fn can_owner_decide(question: &Question) -> bool {
+    question.kind != QuestionKind::Build || tool_of(question).is_some()
+}
+
+/// Returns the name of the operation that the kernel asks an owner about, for headings.
+#[must_use]
+pub fn name_kernel_operation(question: &Question) -> Option<&'static str> {
+    match tool_of(question)? {
+        BUILD_EXTENSION => Some("Build of an extension"),
+        _ => Some("Restart of the kernel"),
+    }
+}
+
+/// Returns the tool of the kernel that a question is about, if it is one of [`OWNER_TOOLS`].
+fn tool_of(question: &Question) -> Option<&'static str> {
+    #[derive(serde::Deserialize)]
+    struct CalledTool {
+        tool: String,
+        extension: String,
+    }
+    let called: CalledTool = serde_json::from_str(&question.subject).ok()?;
+    let is_kernel = question.kind == QuestionKind::Build && called.extension == KERNEL_OWNER;
+    OWNER_TOOLS.into_iter().find(|tool| is_kernel && *tool == called.tool)
 }
 
 /// A choice of a client and its reason. `None` declines to choose.

@@ -12,9 +12,10 @@ mod question_table;
 mod review_mirror;
 
 pub use call_question::{
-    APPROVE, CallSource, ClientChoice, OPERATOR, REFUSE, from_approval_decision, from_person_reply,
-    from_uncertain_decision, make_build, make_choice, make_consent, make_uncertain,
-    message_of_question, to_approval_decision, to_person_reply, to_uncertain_decision,
+    APPROVE, CallSource, ClientChoice, OPERATOR, REFUSE, can_owner_decide, from_approval_decision,
+    from_person_reply, from_uncertain_decision, make_build, make_choice, make_consent,
+    make_uncertain, message_of_question, name_kernel_operation, to_approval_decision,
+    to_person_reply, to_uncertain_decision,
 };
 pub use question_id::is_live_only;
 pub use question_table::{QuestionTable, describe_closure, to_closure};

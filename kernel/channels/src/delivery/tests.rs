@@ -138,6 +138,9 @@ async fn revoked_person_gets_no_message() {
     assert_eq!(last_task(&scene).await.state, TaskState::Completed);
 }
 
+/// The subject of a build that an agent asks for.
+const BUILD: &str = r#"{"tool":"build_extension","extension":"kernel"}"#;
+
 /// Asks a question about a thread, as the runs of a kernel do.
 async fn ask(scene: &Scene, thread: &str, kind: QuestionKind, subject: &str) -> Question {
     let options: &[&str] = match kind {
@@ -339,9 +342,10 @@ async fn revoked_owner_decides_nothing() {
 }
 
 #[tokio::test]
-async fn build_has_no_buttons() {
+async fn new_agent_has_no_buttons() {
     let scene = owner_scene().await;
-    let asked = ask(&scene, "t0", QuestionKind::Build, r#"{"tool":"build_extension"}"#).await;
+    let subject = r#"{"tool":"create_agent","extension":"kernel"}"#;
+    let asked = ask(&scene, "t0", QuestionKind::Build, subject).await;
     let sent = scene.take_sent().await;
     assert!(sent.concat().contains(&format!("skillhost inbox show {}", asked.id)), "{sent:?}");
     assert!(sent.concat().contains("Only the operator"), "{sent:?}");
@@ -351,6 +355,38 @@ async fn build_has_no_buttons() {
     assert_eq!(scene.take_sent().await, ["This question is decided with its buttons."]);
     let open = scene.hub.queue.question(&asked.id).await.unwrap().unwrap();
     assert_eq!(open.state, QuestionState::Open);
+}
+
+#[tokio::test]
+async fn build_of_group_is_decided_alone() {
+    let scene = owner_scene().await;
+    scene.receive(in_group(message("in group", "g", "1", "Build it"))).await;
+    scene.take_sent().await;
+    let asked = ask(&scene, "t1", QuestionKind::Build, BUILD).await;
+    let (sent, buttons) = take_buttons(&scene).await;
+    assert_eq!(sent.conversation, direct("1"));
+    // A platform that takes the conversation for a group.
+    let mut in_group = press(&sent, &buttons[0], "1");
+    in_group.conversation.is_group = true;
+    let text = press_text(&scene, &in_group).await;
+    assert_eq!(text, "Only the operator decides about this.");
+    assert_eq!(press_text(&scene, &press(&sent, &buttons[0], "1")).await, "Decided: approve.");
+    let closed = scene.hub.queue.question(&asked.id).await.unwrap().unwrap();
+    assert_eq!(closed.decider.unwrap().surface, "post");
+}
+
+#[tokio::test]
+async fn build_for_guest_is_decided_by_owner() {
+    let scene = owner_scene().await;
+    scene.pair("3", ChannelRole::Guest, &["guide"]).await;
+    scene.receive(message("hello", "3", "3", "Build it")).await;
+    scene.take_sent().await;
+    ask(&scene, "t1", QuestionKind::Build, BUILD).await;
+    let (sent, buttons) = take_buttons(&scene).await;
+    assert_eq!(sent.conversation, direct("1"));
+    let guest = press(&sent, &buttons[0], "3");
+    assert_eq!(press_text(&scene, &guest).await, "This question is not yours.");
+    assert_eq!(press_text(&scene, &press(&sent, &buttons[1], "1")).await, "Decided: refuse.");
 }
 
 #[tokio::test]

@@ -16,6 +16,10 @@ const MAX_BYTES: usize = 256 * 1024;
 /// The limit of displayed lines.
 const MAX_LINES: usize = 8_000;
 
+/// The characters of a digest that are displayed: a review compares files, and the approval itself
+/// is bound to whole digests.
+const DIGEST_CHARS: usize = 12;
+
 /// Extensions of files without effect, which are displayed last.
 const TEXTS: [&str; 5] = ["md", "txt", "rst", "adoc", "license"];
 
@@ -44,10 +48,11 @@ pub fn approval_details(
     }
     let library = manifest.entrypoint().map(library_file_name);
     let bytes: usize = files.iter().map(|file| file.bytes.len()).sum();
-    push_line(&mut text, &format!("{} files, {bytes} bytes:", files.len()));
+    push_line(&mut text, &format!("{} files, {bytes} bytes, with their sha256:", files.len()));
     for file in files {
         let mode = if file.executable { " (executable)" } else { "" };
-        push_line(&mut text, &format!("  {:>8}  {}{mode}", file.bytes.len(), file.path));
+        let digest: String = sha256_hex(&file.bytes).chars().take(DIGEST_CHARS).collect();
+        push_line(&mut text, &format!("  {:>8}  {digest}  {}{mode}", file.bytes.len(), file.path));
     }
     let mut ordered: Vec<_> = files.iter().collect();
     ordered.sort_by_key(|file| (display_rank(file), &file.path));
@@ -243,9 +248,14 @@ mod tests {
             [
                 "offers to MCP clients the tools: brew",
                 "may ask for the secrets: KEY",
-                &format!("6 files, {} bytes:", files.iter().map(|f| f.bytes.len()).sum::<usize>()),
+                &format!(
+                    "6 files, {} bytes, with their sha256:",
+                    files.iter().map(|f| f.bytes.len()).sum::<usize>()
+                ),
             ]
         );
+        let listed = format!("         2  {}  libtea.so", &sha256[..DIGEST_CHARS]);
+        assert!(text.lines().any(|line| line == listed), "{text}");
         assert_eq!(text.lines().filter(|line| *line == "    x").count(), 3_000);
     }
 

@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use fake_bot_api::{BotCall, FakeBotApi};
 use mock_model::{MockModel, Wire};
-use serde_json::json;
+use serde_json::{Value, json};
 use skillhost_channels::ChannelStore;
 use skillhost_control::ChannelRole;
 use test_support::TestHome;
@@ -84,6 +84,72 @@ pub(crate) fn wait_for_text(api: &FakeBotApi, person: i64, part: &str) -> BotCal
         };
         if let Some(call) = calls.iter().find(is_wanted) {
             return call.clone();
+        }
+        count = calls.len();
+    }
+}
+
+/// A question that the bot has sent, with its buttons.
+pub(crate) struct SentQuestion {
+    pub(crate) chat: i64,
+    message: i64,
+    pub(crate) text: String,
+    buttons: Vec<Value>,
+}
+
+impl SentQuestion {
+    /// Returns the labels of the buttons.
+    pub(crate) fn labels(&self) -> Vec<&str> {
+        self.buttons.iter().map(|button| button["text"].as_str().unwrap()).collect()
+    }
+
+    /// Returns the update about the press of a button by a person.
+    pub(crate) fn press(&self, press: &str, person: i64, label: &str) -> Value {
+        let button = self.buttons.iter().find(|button| button["text"] == label);
+        let data =
+            &button.unwrap_or_else(|| panic!("{label}: {:?}", self.buttons))["callback_data"];
+        let kind = if self.chat < 0 { "supergroup" } else { "private" };
+        json!({"callback_query": {"id": press, "data": data,
+               "from": {"id": person, "first_name": "Person"},
+               "message": {"message_id": self.message, "chat": {"id": self.chat, "type": kind}}}})
+    }
+
+    /// Lets a person press a button; returns the line for the person.
+    pub(crate) fn decide(&self, api: &FakeBotApi, person: i64, label: &str) -> String {
+        let press = format!("press {} of {person} at {}", label, api.calls("getUpdates").len());
+        api.push_update(&self.press(&press, person, label));
+        wait_for_press(api, &press)
+    }
+}
+
+/// Waits until the bot has answered a press; returns the line for the person.
+pub(crate) fn wait_for_press(api: &FakeBotApi, press: &str) -> String {
+    let mut count = 0;
+    loop {
+        let calls = api.wait_for_calls("answerCallbackQuery", count + 1);
+        if let Some(call) = calls.iter().find(|call| call.body["callback_query_id"] == press) {
+            return call.body["text"].as_str().unwrap_or_default().to_owned();
+        }
+        count = calls.len();
+    }
+}
+
+/// Waits until the bot has sent a message with buttons to a chat whose text contains a part.
+pub(crate) fn wait_for_question(api: &FakeBotApi, chat: i64, part: &str) -> SentQuestion {
+    let mut count = 0;
+    loop {
+        let calls = api.wait_for_calls("sendMessage", count + 1);
+        let sent = calls.iter().filter(|call| call.had_effect);
+        // The server numbers messages in the order in which they were sent.
+        for (number, call) in (1..).zip(sent) {
+            let rows = call.body["reply_markup"]["inline_keyboard"].as_array();
+            let text = call.body["text"].as_str().unwrap_or_default();
+            let is_wanted = call.body["chat_id"] == json!(chat) && text.contains(part);
+            if let Some(rows) = rows.filter(|rows| is_wanted && !rows.is_empty()) {
+                let buttons = rows.iter().flat_map(|row| row.as_array().unwrap()).cloned();
+                let (text, buttons) = (text.to_owned(), buttons.collect());
+                return SentQuestion { chat, message: number, text, buttons };
+            }
         }
         count = calls.len();
     }

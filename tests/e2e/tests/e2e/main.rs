@@ -9,6 +9,7 @@ mod agents_chat;
 mod agents_faults;
 mod agents_flows;
 mod agents_scene;
+mod approval_flows;
 mod approvals;
 mod ask;
 mod background_tasks;

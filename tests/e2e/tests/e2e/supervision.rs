@@ -19,7 +19,8 @@ pub(crate) fn start_supervised_with(home: &TestHome, args: &[&str]) -> Backgroun
     home.start(command.args(args))
 }
 
-fn start_supervised(home: &TestHome) -> Background {
+/// Starts a supervised kernel, and waits until it serves.
+pub(crate) fn start_supervised(home: &TestHome) -> Background {
     let kernel = start_supervised_with(home, &[]);
     kernel.line_with("running; Ctrl-C ends it");
     kernel

@@ -4,11 +4,11 @@ use std::fs;
 
 use fake_bot_api::{ApiFault, FakeBotApi};
 use mock_model::{MockModel, Step};
-use serde_json::{Value, json};
+use serde_json::json;
 use skillhost_control::ChannelRole;
 use test_support::TestHome;
 
-use crate::channel_scene::{TOKEN, pair_people, telegram_home, wait_for_text};
+use crate::channel_scene::{TOKEN, pair_people, telegram_home, wait_for_question, wait_for_text};
 use crate::fixtures::start_kernel;
 
 const OWNER: i64 = 1001;
@@ -78,42 +78,16 @@ fn owner_approves_by_button() {
     let kernel = start_kernel(&home);
     pair_people(&home, &api, ChannelRole::Owner, [OWNER]);
     api.push_message(OWNER, 6, "Fetch the page");
-    let asked = wait_for_text(&api, OWNER, "127.0.0.1:9/page");
-    let (message, token) = approve_button(&api);
-    assert_eq!(asked.body["chat_id"], json!(OWNER));
-    let press = |person: i64| {
-        json!({"callback_query": {"id": format!("press-{person}"), "data": token,
-               "from": {"id": person, "first_name": "Person"},
-               "message": {"message_id": message, "chat": {"id": OWNER, "type": "private"}}}})
-    };
-    api.push_update(&press(STRANGER));
-    let answers = api.wait_for_calls("answerCallbackQuery", 1);
-    assert_eq!(answers[0].body["callback_query_id"], "press-2002");
+    let asked = wait_for_question(&api, OWNER, "127.0.0.1:9/page");
+    assert_eq!(asked.labels(), ["Approve", "Refuse"]);
+    assert_eq!(asked.decide(&api, STRANGER, "Approve"), "This question is not yours.");
     assert_eq!(mock.requests().len(), 1);
-    api.push_update(&press(OWNER));
-    let answers = api.wait_for_calls("answerCallbackQuery", 2);
-    assert_eq!(answers[1].body["callback_query_id"], "press-1001");
+    assert_eq!(asked.decide(&api, OWNER, "Approve"), "Decided: approve.");
     wait_for_text(&api, OWNER, "Not reachable.");
     // The buttons of the question are gone.
     let edits = api.wait_for_calls("editMessageText", 1);
     assert_eq!(edits[0].body["reply_markup"], json!({"inline_keyboard": []}));
     kernel.interrupt().success();
-}
-
-/// Returns the message with buttons, and the token of the button that approves.
-fn approve_button(api: &FakeBotApi) -> (i64, String) {
-    let calls = api.calls("sendMessage").into_iter().filter(|call| call.had_effect);
-    let (place, call) = calls
-        .enumerate()
-        .find(|(_, call)| call.body["reply_markup"].is_object())
-        .expect("a message with buttons");
-    let rows = call.body["reply_markup"]["inline_keyboard"].as_array().unwrap();
-    let is_approval = |button: &&Value| {
-        button["text"].as_str().is_some_and(|label| label.to_lowercase().starts_with("approve"))
-    };
-    let approve = rows.iter().map(|row| &row[0]).find(is_approval).expect("a button that approves");
-    // The server numbers messages in the order in which they were sent.
-    (i64::try_from(place).unwrap() + 1, approve["callback_data"].as_str().unwrap().to_owned())
 }
 
 #[test]
@@ -183,7 +157,7 @@ fn failures_of_platform_lose_no_reply() {
     wait_for_text(&api, OWNER, "The reply.");
     assert_eq!(mock.requests().len(), 1);
     api.block_chat(OWNER);
-    mock.push(Step::text("Nobody reads this."));
+    mock.push(Step::text("The reply to a blocked chat."));
     api.push_message(OWNER, 7, "Hello again");
     kernel.line_with("delivery.failed");
     kernel.interrupt().success();
