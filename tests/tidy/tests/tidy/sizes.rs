@@ -17,7 +17,7 @@ const LARGER_CRATES: &[(&str, usize, &str)] = &[
     ("kernel/agents", 7_090, "its tools, its runs and the programs of skills call each other"),
     ("kernel/core", 5_600, "the table of tools and the programs in it follow one state"),
     ("kernel/home", 6_310, "its settings, approvals and manifests are checked as one state"),
-    ("kernel/host", 5_880, "it assembles all parts of a kernel and handles its own events"),
+    ("kernel/host", 5_960, "it assembles all parts of a kernel and handles its own events"),
     ("kernel/mcp", 6_300, "requests, transports, tasks and consents share sessions"),
     ("extensions/skill_registry/commands", 11_900, "one command line for all parts of a skill"),
     (
