@@ -10,7 +10,7 @@ use skillhost_terminal::{CliContext, CommandResult, Output, TableColumn, exit};
 
 use crate::arguments::InboxCommand;
 use crate::task_store::{MAX_QUESTIONS, find_question, open_queue, to_cli_error};
-use crate::task_text::{format_age, kind_name, one_line};
+use crate::task_text::{format_age, one_line};
 
 /// The questions of a home, and the ledger of the proposals among them.
 struct InboxContext<'a> {
@@ -83,7 +83,7 @@ async fn list_questions(output: Output, queue: &TaskQueue) -> CommandResult {
             let task = question.task.as_ref().map(ToString::to_string).unwrap_or_default();
             vec![
                 question.id.clone(),
-                kind_name(question.kind).to_owned(),
+                question.kind.as_str().to_owned(),
                 question.asker.clone(),
                 format_age(question.opened_ms, now_ms),
                 one_line(&question.title),

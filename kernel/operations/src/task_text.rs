@@ -2,8 +2,7 @@
 
 use skillhost_payload::format_second;
 use skillhost_tasks::{
-    FailureReason, QuestionKind, SubmitterOrigin, Task, TaskAmounts, TaskBudget, TaskOutcome,
-    TaskState,
+    FailureReason, SubmitterOrigin, Task, TaskAmounts, TaskBudget, TaskOutcome, TaskState,
 };
 use skillhost_terminal::{BOLD, DIM, GREEN, RED, YELLOW, display_safe};
 
@@ -59,17 +58,6 @@ pub(crate) fn describe_submitter(task: &Task) -> String {
     match submitter.agent.as_ref().or(submitter.principal.as_ref()) {
         Some(name) => format!("{origin} {}", one_line(name)),
         None => origin.to_owned(),
-    }
-}
-
-/// Returns the name of a kind, as in JSON.
-pub(crate) fn kind_name(kind: QuestionKind) -> &'static str {
-    match kind {
-        QuestionKind::Consent => "consent",
-        QuestionKind::Uncertain => "uncertain",
-        QuestionKind::Choice => "choice",
-        QuestionKind::Proposal => "proposal",
-        QuestionKind::Build => "build",
     }
 }
 

@@ -20,6 +20,20 @@ pub enum QuestionKind {
     Build,
 }
 
+impl QuestionKind {
+    /// Returns the name, as in JSON and in the store.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Consent => "consent",
+            Self::Uncertain => "uncertain",
+            Self::Choice => "choice",
+            Self::Proposal => "proposal",
+            Self::Build => "build",
+        }
+    }
+}
+
 /// The state of a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

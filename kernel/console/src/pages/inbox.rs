@@ -25,17 +25,6 @@ const APPROVE: &str = "approve";
 const REFUSE: &str = "refuse";
 const EDIT: &str = "edit";
 
-/// Returns the name of a kind for people.
-pub(crate) fn kind_name(kind: QuestionKind) -> &'static str {
-    match kind {
-        QuestionKind::Consent => "consent",
-        QuestionKind::Uncertain => "uncertain",
-        QuestionKind::Choice => "choice",
-        QuestionKind::Proposal => "proposal",
-        QuestionKind::Build => "build",
-    }
-}
-
 /// Returns the name of who asks; the operator has none.
 fn asker_of(question: &Question) -> &str {
     if question.asker.is_empty() { "operator" } else { &question.asker }
@@ -76,7 +65,7 @@ pub(crate) fn draw_question_rows(questions: &[Question], now_ms: u64) -> Markup 
                         span.title { (draw_text(&shorten(&question.title, MAX_TITLE_CHARS))) }
                     }
                     p.meta {
-                        (draw_badge(kind_name(question.kind), kind_name(question.kind)))
+                        (draw_badge(question.kind.as_str(), question.kind.as_str()))
                         span { "from " (draw_text(asker_of(question))) }
                         @match question.state {
                             QuestionState::Open => {
@@ -185,7 +174,7 @@ async fn draw_question_page(
         }
         // Read again when it changes: a decision on another surface removes the buttons.
         div #question data-live="" {
-            p { (draw_badge(kind_name(question.kind), kind_name(question.kind))) " "
+            p { (draw_badge(question.kind.as_str(), question.kind.as_str())) " "
                 @if !is_open { (describe_closure(question)) } }
             (draw_facts(&facts))
             section {

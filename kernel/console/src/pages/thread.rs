@@ -14,7 +14,7 @@ use crate::error::{ConsoleError, PageResult};
 use crate::form_fields::path_with;
 use crate::layout::{NavEntry, draw_badge, draw_empty};
 use crate::markdown_view::draw_markdown;
-use crate::pages::inbox::{draw_decision_form, kind_name};
+use crate::pages::inbox::draw_decision_form;
 use crate::subject_view::{draw_arguments, draw_subject};
 use crate::visible_text::{draw_age, draw_text, shorten, to_line};
 use crate::visit::{Visit, redirect_to, run_blocking};
@@ -149,7 +149,7 @@ fn draw_question(visit: &Visit, question: &Question, now_ms: u64) -> Markup {
     html! {
         article.question {
             p.meta {
-                (draw_badge(kind_name(question.kind), kind_name(question.kind)))
+                (draw_badge(question.kind.as_str(), question.kind.as_str()))
                 span { "asked " (draw_age(question.opened_ms, now_ms)) " ago" }
                 a href=(path_with("/inbox/", &question.id)) { "Open in the inbox" }
             }

@@ -11,7 +11,7 @@ use super::InboxContext;
 use super::page::{describe_closed, format_question};
 use crate::arguments::{InboxAnswerArgs, InboxApproveArgs};
 use crate::task_store::{OPERATOR, find_question, to_cli_error};
-use crate::task_text::{kind_name, one_line};
+use crate::task_text::one_line;
 
 /// The name of this surface.
 const SURFACE: &str = "terminal";
@@ -79,7 +79,7 @@ fn check_approvable(question: &Question) -> Result<(), CliError> {
     if is_approvable(question.kind) {
         return Ok(());
     }
-    let (id, kind) = (&question.id, kind_name(question.kind));
+    let (id, kind) = (&question.id, question.kind.as_str());
     let message =
         format!("question `{id}` of the kind `{kind}` is answered, not approved or refused");
     Err(CliError::usage(message).with_hint(format!("see its answers: skillhost inbox show {id}")))

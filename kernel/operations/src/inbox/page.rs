@@ -5,7 +5,7 @@ use skillhost_tasks::{Question, QuestionKind, QuestionState, TaskQueue};
 use skillhost_terminal::{BOLD, CliContext, CommandResult, YELLOW, exit, format_arguments};
 
 use crate::task_store::to_cli_error;
-use crate::task_text::{format_age, format_time, kind_name, one_line};
+use crate::task_text::{format_age, format_time, one_line};
 
 /// Prints a question with its whole subject, and the commands that decide it.
 pub(super) async fn show_question(
@@ -40,7 +40,7 @@ pub(super) fn format_question(
     let field = |name: &str, value: &str| format!("{BOLD}{name:<8}{BOLD:#} {value}");
     let age = format_age(*opened_ms, now_ms);
     let mut lines = vec![
-        format!("{BOLD}{id}{BOLD:#}  {}", kind_name(*kind)),
+        format!("{BOLD}{id}{BOLD:#}  {}", kind.as_str()),
         field("asker", &one_line(asker)),
         field("title", &one_line(title)),
         field("asked", &format!("{} UTC, {age} ago", format_time(*opened_ms))),

@@ -14,7 +14,7 @@ use crate::duration::format_duration;
 use crate::task_store::{find_task, to_cli_error};
 use crate::task_text::{
     describe_amounts, describe_failure, describe_state, describe_submitter, format_age,
-    format_time, kind_name, one_line, state_style,
+    format_time, one_line, state_style,
 };
 
 /// The number of tasks below one that are shown.
@@ -132,7 +132,7 @@ impl TaskPage {
             .questions
             .iter()
             .map(|question| {
-                let (kind, title) = (kind_name(question.kind), one_line(&question.title));
+                let (kind, title) = (question.kind.as_str(), one_line(&question.title));
                 let show = spell(&format!("inbox show {}", question.id));
                 format!("an answer ({kind}): {title}; answer it: {show}")
             })

@@ -7,7 +7,7 @@ use tokio_postgres::types::ToSql;
 use super::failure::StatementFailure;
 use super::statement::{decode_doc, decode_time, query_rows};
 use super::stored_text::{decode_text, encode_text, from_bigint, to_bigint};
-use super::write_buffer::{question_kind, question_state};
+use super::write_buffer::question_state;
 use crate::queue::{OutboxRow, QueryResult, TaskAttempt, TaskFilter, TaskLine, TaskQuery};
 use crate::task::{Task, TaskState};
 
@@ -89,7 +89,7 @@ pub(super) async fn answer_query(
                 None => {}
             }
             if let Some(kind) = kind {
-                conditions.add("kind = $$", question_kind(kind));
+                conditions.add("kind = $$", kind.as_str());
             }
             if let Some(task) = task {
                 conditions.add("task = $$", task.as_str().to_owned());

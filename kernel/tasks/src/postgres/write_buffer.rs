@@ -319,23 +319,12 @@ pub(super) fn question_state(state: QuestionState) -> &'static str {
     }
 }
 
-/// Returns the name of a question's kind, as stored.
-pub(super) fn question_kind(kind: crate::QuestionKind) -> &'static str {
-    match kind {
-        crate::QuestionKind::Consent => "consent",
-        crate::QuestionKind::Uncertain => "uncertain",
-        crate::QuestionKind::Choice => "choice",
-        crate::QuestionKind::Proposal => "proposal",
-        crate::QuestionKind::Build => "build",
-    }
-}
-
 fn question_columns(rows: &[&Question]) -> Result<Vec<Column>, StatementFailure> {
     Ok(vec![
         column(rows, |question| encode_text(&question.id).into_owned()),
         try_column(rows, to_json)?,
         column(rows, |question| state_name(question)),
-        column(rows, |question| question_kind(question.kind).to_owned()),
+        column(rows, |question| question.kind.as_str().to_owned()),
         column(rows, |question| question.task.as_ref().map(ToString::to_string)),
         column(rows, |question| owned(question.thread.as_deref())),
         column(rows, |question| encode_text(&question.call).into_owned()),
