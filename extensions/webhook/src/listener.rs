@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use hyper::body::Incoming;
-use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue};
+use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
@@ -129,8 +129,16 @@ async fn handle_request(
         HookReply::Replayed => to_response(StatusCode::CONFLICT, "this request came before"),
         HookReply::Refused => to_response(
             StatusCode::FORBIDDEN,
-            "not processed: the hook is not paired, too frequent, or the message is not allowed",
+            "not processed: the hook is not paired, or the message is not allowed",
         ),
+        HookReply::Throttled(seconds) => {
+            let mut response = to_response(
+                StatusCode::TOO_MANY_REQUESTS,
+                "too many messages; send it again after the time in Retry-After",
+            );
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+            response
+        }
         HookReply::Unauthorized => {
             to_response(StatusCode::UNAUTHORIZED, "name, signature or timestamp is not valid")
         }

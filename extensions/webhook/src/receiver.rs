@@ -24,6 +24,8 @@ pub(crate) enum HookReply {
     Replayed,
     /// The kernel does not process it.
     Refused,
+    /// The sender sends too many messages, and may send the next one after this number of seconds.
+    Throttled(u64),
     /// The name, the signature or the timestamp is not valid.
     Unauthorized,
     /// The body is not a text.
@@ -100,6 +102,9 @@ impl HookReceiver {
                 Ok(InboundOutcome::Duplicate) => HookReply::Repeated,
                 // Not remembered: the operator may pair the hook while the sender tries again.
                 Ok(InboundOutcome::Refused) => return HookReply::Refused,
+                Ok(InboundOutcome::Throttled { retry_after_ms }) => {
+                    return HookReply::Throttled(retry_after_ms.div_ceil(1_000).max(1));
+                }
                 Err(error) => {
                     tracing::warn!(%error, "webhook not stored");
                     return HookReply::Unavailable;

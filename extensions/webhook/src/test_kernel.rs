@@ -30,6 +30,7 @@ pub(crate) struct StoredHooks {
     /// The calls with a message.
     pub(crate) calls: usize,
     pub(crate) refuses: bool,
+    pub(crate) throttles: bool,
     pub(crate) failure: Option<ErrorKind>,
 }
 
@@ -53,6 +54,9 @@ impl HookKernel for TestKernel {
         }
         if state.refuses {
             return Ok(InboundOutcome::Refused);
+        }
+        if state.throttles {
+            return Ok(InboundOutcome::Throttled { retry_after_ms: 2_001 });
         }
         if state.messages.contains(message) {
             return Ok(InboundOutcome::Duplicate);

@@ -24,6 +24,19 @@ const MAX_TEXT_BYTES: usize = 32 * 1024;
 /// The number of hexadecimal digits of a message id.
 const ID_DIGITS: usize = 40;
 
+/// The reason why a message of a person in the allow-list is not processed.
+struct MessageRefusal {
+    /// The reply; `None` is silence.
+    reply: Option<String>,
+    outcome: InboundOutcome,
+}
+
+impl MessageRefusal {
+    fn with_reply(reply: String) -> Self {
+        Self { reply: Some(reply), outcome: InboundOutcome::Refused }
+    }
+}
+
 impl ChannelHub {
     /// Receives a message of a person. When this returns without an error, the platform may forget
     /// the message: it is a durable event, was received before, or is not processed.
@@ -55,11 +68,11 @@ impl ChannelHub {
         if self.environment.find_message(&received.id).await?.is_some() {
             return Ok(InboundOutcome::Duplicate);
         }
-        if let Some(reply) = self.find_refusal(&received) {
+        if let Some(MessageRefusal { reply, outcome }) = self.find_refusal(&received) {
             if let Some(reply) = reply {
                 self.reply(&received, &reply).await?;
             }
-            return Ok(InboundOutcome::Refused);
+            return Ok(outcome);
         }
         match ChatCommand::parse(&message.text, &received.account) {
             Some(command) => self.execute_command(&received, command).await,
@@ -67,12 +80,12 @@ impl ChannelHub {
         }
     }
 
-    /// Returns the reply to a message that is not processed; the inner `None` is silence.
+    /// Returns the refusal of a message that is not processed.
     // First the secret: no later check may see such a text.
-    fn find_refusal(&self, received: &PeerMessage<'_>) -> Option<Option<String>> {
+    fn find_refusal(&self, received: &PeerMessage<'_>) -> Option<MessageRefusal> {
         let text = &received.message.text;
         if let Some(kind) = find_secret(text, &self.environment.secrets()) {
-            return Some(Some(format!(
+            return Some(MessageRefusal::with_reply(format!(
                 "Your message was not stored, because it seems to contain a secret ({kind}). \
                  Consider the secret exposed to this platform. Secrets are only entered at the \
                  terminal of the kernel."
@@ -85,17 +98,19 @@ impl ChannelHub {
         };
         match verdict {
             RateVerdict::Within => {}
-            RateVerdict::Exceeded { notify } => {
-                return Some(notify.then(|| {
+            RateVerdict::Exceeded { notify, wait_ms } => {
+                let reply = notify.then(|| {
                     format!(
                         "You sent more than {limit} messages per minute. Please wait a minute; \
-                             the messages since then were not read."
+                         the messages since then were not read."
                     )
-                }));
+                });
+                let outcome = InboundOutcome::Throttled { retry_after_ms: wait_ms };
+                return Some(MessageRefusal { reply, outcome });
             }
         }
         (text.len() > MAX_TEXT_BYTES).then(|| {
-            Some(format!(
+            MessageRefusal::with_reply(format!(
                 "Your message was not read: it has {} bytes, and {MAX_TEXT_BYTES} are allowed. \
                  Please send a shorter one.",
                 text.len()

@@ -29,6 +29,8 @@ pub(crate) enum RateVerdict {
     /// Over the limit; the first one in a minute is answered.
     Exceeded {
         notify: bool,
+        /// The time until the next message is within the limit.
+        wait_ms: u64,
     },
 }
 
@@ -60,7 +62,9 @@ impl RateLimiter {
         if notify {
             bucket.notified_ms = Some(now_ms);
         }
-        RateVerdict::Exceeded { notify }
+        // The settings have a limit above zero.
+        let wait_ms = (PERIOD_MS - bucket.left).div_ceil(u64::from(per_minute.max(1)));
+        RateVerdict::Exceeded { notify, wait_ms }
     }
 }
 
@@ -75,16 +79,19 @@ mod tests {
         for _ in 0..20 {
             assert_eq!(count(1_000), RateVerdict::Within);
         }
-        assert_eq!(count(1_000), RateVerdict::Exceeded { notify: true });
+        assert_eq!(count(1_000), RateVerdict::Exceeded { notify: true, wait_ms: 3_000 });
+        assert_eq!(count(1_500), RateVerdict::Exceeded { notify: false, wait_ms: 2_500 });
         // 100 messages a second: one reply, and one message per three seconds.
-        let verdicts: Vec<_> = (0..3_000).map(|n| count(1_000 + n * 10)).collect();
+        let verdicts: Vec<_> = (0..3_000).map(|n| count(1_500 + n * 10)).collect();
         let within = verdicts.iter().filter(|it| **it == RateVerdict::Within).count();
         assert!((9..=10).contains(&within), "{within}");
-        assert!(!verdicts.contains(&RateVerdict::Exceeded { notify: true }));
+        let is_notified =
+            |verdict: &RateVerdict| matches!(verdict, RateVerdict::Exceeded { notify: true, .. });
+        assert!(!verdicts.iter().any(is_notified));
         assert_eq!(limiter.count("c", "other", 20, 1_000), RateVerdict::Within);
         let mut count = |now_ms| limiter.count("c", "p", 20, now_ms);
         let later: Vec<_> = (0..40).map(|_| count(300_000)).collect();
         assert_eq!(later.iter().filter(|it| **it == RateVerdict::Within).count(), 20);
-        assert!(later.contains(&RateVerdict::Exceeded { notify: true }));
+        assert!(later.iter().any(is_notified));
     }
 }

@@ -79,6 +79,11 @@ pub enum InboundOutcome {
     Duplicate,
     /// It is not processed; the kernel sends a reply where the person gets one.
     Refused,
+    /// It is not processed, as the person sends too many messages.
+    Throttled {
+        /// The time after which the person may send a message again, in milliseconds.
+        retry_after_ms: u64,
+    },
 }
 
 /// A pressed button.

@@ -123,6 +123,7 @@ impl Mailbox {
                     InboundOutcome::Accepted => "accepted".to_owned(),
                     InboundOutcome::Duplicate => "duplicate".to_owned(),
                     InboundOutcome::Refused => "refused".to_owned(),
+                    InboundOutcome::Throttled { .. } => "throttled".to_owned(),
                 },
                 InboxFile::Button(button) => self.cx.press_button(&button).await?.text,
             };

@@ -42,15 +42,19 @@ impl RunningListener {
 
     /// Sends bytes; returns the status and the body of the response.
     async fn send(&self, request: &[u8]) -> (u16, String) {
+        let text = self.send_for_text(request).await;
+        let status = text.split(' ').nth(1).and_then(|status| status.parse().ok());
+        let body = text.split_once("\r\n\r\n").map_or("", |(_, body)| body).to_owned();
+        (status.unwrap_or_default(), body)
+    }
+
+    async fn send_for_text(&self, request: &[u8]) -> String {
         let mut stream = TcpStream::connect(self.address).await.unwrap();
         // The server answers before it has read a request that it refuses.
         let _ = stream.write_all(request).await;
         let mut bytes = Vec::new();
         let _ = stream.read_to_end(&mut bytes).await;
-        let text = String::from_utf8(bytes).unwrap();
-        let status = text.split(' ').nth(1).and_then(|status| status.parse().ok());
-        let body = text.split_once("\r\n\r\n").map_or("", |(_, body)| body).to_owned();
-        (status.unwrap_or_default(), body)
+        String::from_utf8(bytes).unwrap()
     }
 }
 
@@ -87,6 +91,18 @@ async fn requests_are_answered_by_outcome() {
     assert_eq!(server.kernel.lock().messages.len(), 1);
     server.cancel.cancel();
     server.task.await.unwrap();
+}
+
+#[tokio::test]
+async fn throttled_sender_reads_when_to_retry() {
+    let server = RunningListener::start().await;
+    server.kernel.lock().throttles = true;
+    let again = request("POST", "/hooks/ci", "msg_1", b"text");
+    let text = server.send_for_text(&again).await;
+    assert!(text.starts_with("HTTP/1.1 429 ") && text.contains("\r\nretry-after: 3\r\n"), "{text}");
+    // The same request is accepted afterwards.
+    server.kernel.lock().throttles = false;
+    assert_eq!(server.send(&again).await.0, 202);
 }
 
 #[tokio::test]

@@ -356,6 +356,8 @@ async fn flood_is_answered_once_per_minute() {
     assert_eq!(scene.received_texts().len(), 5);
     let sent = scene.take_sent().await;
     assert!(sent.len() == 1 && sent[0].contains("more than 5 messages per minute"), "{sent:?}");
+    let late = scene.receive(message("late", "1", "1", "Hello")).await;
+    assert_eq!(late, InboundOutcome::Throttled { retry_after_ms: 12_000 });
     // A repeated message is a duplicate, also over the limit.
     let repeated = scene.receive(message("f0", "1", "1", "Hello")).await;
     assert_eq!(repeated, InboundOutcome::Duplicate);

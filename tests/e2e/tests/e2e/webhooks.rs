@@ -119,6 +119,19 @@ impl HookKernel {
 
     /// Sends a request; returns the status.
     fn send(&self, hook: &str, id: &str, time: u64, signature: &str, body: &str) -> u16 {
+        let response = self.send_for_text(hook, id, time, signature, body);
+        response.split(' ').nth(1).unwrap().parse().unwrap()
+    }
+
+    /// Sends a request; returns the response.
+    fn send_for_text(
+        &self,
+        hook: &str,
+        id: &str,
+        time: u64,
+        signature: &str,
+        body: &str,
+    ) -> String {
         let mut stream = TcpStream::connect(self.address).unwrap();
         write!(
             stream,
@@ -129,7 +142,7 @@ impl HookKernel {
         .unwrap();
         let mut response = String::new();
         stream.read_to_string(&mut response).unwrap();
-        response.split(' ').nth(1).unwrap().parse().unwrap()
+        response
     }
 
     /// Sends a signed message; returns the status.
@@ -214,6 +227,44 @@ fn replays_are_refused_after_kill() {
     let old = time - 400;
     assert_eq!(running.send("ci", "msg_4", old, &sign("msg_4", old, body), body), 401);
     assert_eq!(mock.requests().len(), 1);
+    running.kernel.interrupt().success();
+}
+
+#[test]
+fn flood_is_told_when_to_retry() {
+    let server = DeliveryServer::start();
+    let mock = MockModel::new();
+    mock.answer_with(|request| Some(Step::text(&format!("Echo: {}", request.last_text()))));
+    let home = webhook_home(&mock, &format!("http://{}/", server.address));
+    let settings = fs::read_to_string(home.path("skillhost.yaml")).unwrap();
+    let guests = "guests: [helper]";
+    home.write(
+        "skillhost.yaml",
+        settings.replace(guests, &format!("{guests}, messages_per_minute: 30")),
+    );
+    let running = HookKernel::start(&home);
+    let code = pairing_code(&home, "webhook", ChannelRole::Guest);
+    assert_eq!(running.send_signed("msg_1", &code), 202);
+    // One message more is permitted every two seconds, which may pass in between.
+    for number in 2.. {
+        let (id, body, time) = (format!("msg_{number}"), format!("Event {number}"), unix_time());
+        let signature = sign(&id, time, &body);
+        let response = running.send_for_text("ci", &id, time, &signature, &body);
+        if response.starts_with("HTTP/1.1 202 ") {
+            continue;
+        }
+        assert!(response.starts_with("HTTP/1.1 429 ") && number > 31, "{number}: {response}");
+        let wait = response.lines().find_map(|line| line.strip_prefix("retry-after: "));
+        assert!((1..=2).contains(&wait.unwrap().parse::<u64>().unwrap()), "{response}");
+        let start = Instant::now();
+        // The same request, which is no copy of one that was received.
+        while running.send("ci", &id, time, &signature, &body) == 429 {
+            assert!(start.elapsed() < LIMIT, "{response}");
+            wait_for_time(Duration::from_millis(100));
+        }
+        server.wait_for_text(&format!("Echo: {body}"));
+        break;
+    }
     running.kernel.interrupt().success();
 }
 
