@@ -1,8 +1,5 @@
 //! The kernel's side of the channel.
 
-use std::time::Duration;
-
-use skillhost_files::{DirectoryLock, LockError};
 use skillhost_sdk::prelude::*;
 use skillhost_sdk::{ButtonOutcome, InboundOutcome, IncomingMessage, PressedButton};
 
@@ -12,16 +9,13 @@ use crate::bot_token::{BotToken, TOKEN_SECRET};
 /// The services of the kernel that the channel uses; tests substitute a kernel of their own.
 #[async_trait]
 pub(crate) trait BotKernel: Send + Sync + 'static {
-    /// Locks the receiver of messages: the platform serves one process at a time.
-    async fn lock_receiver(&self) -> Result<Option<DirectoryLock>>;
-
     /// Passes a message on; without an error, the platform may forget it.
     async fn receive_message(&self, message: &IncomingMessage) -> Result<InboundOutcome>;
 
     /// Passes a pressed button on.
     async fn press_button(&self, button: &PressedButton) -> Result<ButtonOutcome>;
 
-    /// Loads the stored position.
+    /// Loads the stored position; unavailable in a kernel that receives no messages.
     async fn load_cursor(&self) -> Result<Option<String>>;
 
     /// Stores the position.
@@ -33,23 +27,6 @@ pub(crate) trait BotKernel: Send + Sync + 'static {
 
 #[async_trait]
 impl BotKernel for ExtensionContext {
-    async fn lock_receiver(&self) -> Result<Option<DirectoryLock>> {
-        let directory = self.data_dir()?;
-        let locked = tokio::task::spawn_blocking(move || {
-            DirectoryLock::acquire(&directory, Duration::ZERO).inspect(|lock| {
-                // The lock protects no files, so a killed process leaves no file to recover.
-                lock.clear_stale_holders();
-            })
-        });
-        match locked.await.map_err(|error| ExtensionError::failed(error.to_string()))? {
-            Ok(lock) => Ok(Some(lock)),
-            Err(error @ LockError::Held { .. }) => {
-                Err(ExtensionError::new(ErrorKind::Unavailable, error.to_string()))
-            }
-            Err(error) => Err(ExtensionError::new(ErrorKind::Io, error.to_string())),
-        }
-    }
-
     async fn receive_message(&self, message: &IncomingMessage) -> Result<InboundOutcome> {
         Self::receive_message(self, message).await
     }

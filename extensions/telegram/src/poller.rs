@@ -170,7 +170,6 @@ impl UpdatePoller {
         history: &mut RoundHistory,
     ) -> Result<std::convert::Infallible, RoundEnd> {
         // First, so that a kernel that receives no messages does not disturb another one that does.
-        let _lock = self.kernel.lock_receiver().await?;
         let stored = self.kernel.load_cursor().await?;
         let mut cursor = stored.and_then(|text| UpdateCursor::parse(&text, token.bot_id()));
         let user: BotApiUser = self.client.call(token, "getMe", &json!({})).await?;

@@ -3,7 +3,6 @@
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
-use skillhost_files::DirectoryLock;
 use skillhost_sdk::prelude::*;
 use skillhost_sdk::{ButtonOutcome, InboundOutcome, IncomingMessage, PressedButton};
 use tokio::sync::{Notify, Semaphore};
@@ -29,7 +28,6 @@ pub(crate) struct StoredUpdates {
     pub(crate) failures: Vec<Option<ErrorKind>>,
     /// The error of each use of the cursor.
     pub(crate) cursor_failure: Option<ErrorKind>,
-    pub(crate) lock_failure: Option<ErrorKind>,
     pub(crate) press_failure: Option<ErrorKind>,
 }
 
@@ -67,10 +65,6 @@ fn fail(kind: ErrorKind) -> ExtensionError {
 
 #[async_trait]
 impl BotKernel for TestKernel {
-    async fn lock_receiver(&self) -> Result<Option<DirectoryLock>> {
-        self.lock().lock_failure.map_or(Ok(None), |kind| Err(fail(kind)))
-    }
-
     async fn receive_message(&self, message: &IncomingMessage) -> Result<InboundOutcome> {
         let mut state = self.lock();
         let failure = if state.failures.is_empty() { None } else { state.failures.remove(0) };

@@ -150,7 +150,7 @@ impl WebhookExtension {
     /// Receives hooks until `cancel` is cancelled.
     async fn receive_hooks(&self, address: SocketAddr, cancel: &CancellationToken) -> Result<()> {
         // First, so that another process of this home keeps its port and its file of ids.
-        let _lock = self.kernel.lock_receiver().await?;
+        self.kernel.require_receiver().await?;
         let seen = SeenIds::load(self.seen.clone(), self.clock.unix_time()).await?;
         let receiver = HookReceiver::new(
             Arc::clone(&self.kernel),

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
-use skillhost_files::DirectoryLock;
 use skillhost_sdk::prelude::*;
 use skillhost_sdk::{InboundOutcome, IncomingMessage};
 
@@ -65,8 +64,8 @@ impl HookKernel for TestKernel {
         Ok(InboundOutcome::Accepted)
     }
 
-    async fn lock_receiver(&self) -> Result<Option<DirectoryLock>> {
-        Ok(None)
+    async fn require_receiver(&self) -> Result<()> {
+        Ok(())
     }
 
     async fn read_secret(&self, name: &str) -> Result<Option<String>> {

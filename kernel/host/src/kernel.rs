@@ -453,6 +453,11 @@ impl HostServices for KernelShared {
     }
 
     async fn load_channel_cursor(&self, channel: &str) -> Result<ChannelCursor, CallError> {
+        // Of several kernels of a home, the one that delivers events receives messages.
+        if !self.delivery.is_prepared() {
+            let message = "this kernel receives no messages of channels";
+            return Err(CallError::new(ErrorKind::Unavailable, message));
+        }
         self.channels.load_cursor(channel).await
     }
 

@@ -83,7 +83,10 @@ impl ProcessChannel {
                     continue;
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "messages of a process could not be received; retrying");
+                    // Usually, another kernel of the home receives the messages.
+                    if error.kind != ErrorKind::Unavailable {
+                        tracing::warn!(%error, "messages of a process not received; retrying");
+                    }
                     let wait = pause;
                     pause = (pause * 2).min(MAX_PAUSE);
                     wait

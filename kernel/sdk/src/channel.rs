@@ -66,8 +66,11 @@ impl ExtensionContext {
 
     /// Loads the stored position in the platform's sequence of messages; `None` before the first.
     ///
+    /// Call it before the platform is asked for messages: of several kernels of a home, one receives.
+    ///
     /// # Errors
-    /// [`ErrorKind::Io`] and [`ErrorKind::Unavailable`].
+    /// [`ErrorKind::Unavailable`] in a kernel that receives no messages, or not yet: try again after a
+    /// pause. [`ErrorKind::Io`].
     pub async fn load_channel_cursor(&self) -> Result<Option<String>> {
         let reply = self.link().call(host_method::LOAD_CHANNEL_CURSOR, Vec::new()).await?;
         Ok(from_bytes::<ChannelCursor>(&reply)?.value)

@@ -95,8 +95,11 @@ impl ChannelProvider for Mailbox {
 impl ServiceProvider for Mailbox {
     async fn run_background(&self, cancel: CancellationToken) -> Result<()> {
         while !cancel.is_cancelled() {
-            if let Err(error) = self.receive_files().await {
-                tracing::warn!(%error, "inbox is read again");
+            match self.receive_files().await {
+                // Another kernel of the home receives the messages.
+                Err(error) if error.kind() == ErrorKind::Unavailable => {}
+                Err(error) => tracing::warn!(%error, "inbox is read again"),
+                Ok(()) => {}
             }
             tokio::select! {
                 () = cancel.cancelled() => {}

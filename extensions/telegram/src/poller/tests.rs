@@ -333,12 +333,12 @@ async fn idle_kernel_causes_no_request() {
     let api = api();
     let kernel = TestKernel::with_token(TOKEN);
     // Another process receives the messages.
-    kernel.lock().lock_failure = Some(ErrorKind::Unavailable);
+    kernel.lock().cursor_failure = Some(ErrorKind::Unavailable);
     let running = RunningPoller::start(&api, &kernel, 4);
     assert_eq!(running.timer.wait_for_pauses(5).await, [5, 10, 20, 40, 60]);
     assert!(api.calls("getMe").is_empty());
     assert!(running.state.check_health().is_ok());
-    kernel.lock().lock_failure = None;
+    kernel.lock().cursor_failure = None;
     running.timer.grant(1);
     wait_for_calls(&api, "getUpdates", 1).await;
     running.stop().await;
