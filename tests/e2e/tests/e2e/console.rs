@@ -5,7 +5,7 @@ use serde_json::Value;
 use test_support::TestHome;
 
 use crate::agents_scene::{agents_home, ask_agent, last_thread};
-use crate::console_client::{ConsoleClient, ConsoleReply, value_after};
+use crate::console_client::{ConsoleClient, ConsoleReply, EventLines, value_after};
 use crate::fixtures::{shipped_manifest, start_kernel};
 use crate::proposals::{BEADS, beads_text, beads_with, propose_text};
 
@@ -159,6 +159,55 @@ fn reply_is_streamed() {
         assert!(refused.body.contains("\"error\""), "{}", refused.body);
     }
     client.post_json("/api/threads/none/messages", r#"{"message_id":"b","text":"x"}"#).expect(404);
+}
+
+/// Reads the events of a stream until one of a type; returns the text of the reply so far.
+fn read_reply(events: &mut EventLines, until: &str) -> String {
+    let mut text = String::new();
+    loop {
+        let event: Value = serde_json::from_str(&events.next_data()).unwrap();
+        match event["type"].as_str().unwrap() {
+            // A stream begins with the reply from its beginning.
+            "RUN_STARTED" => text.clear(),
+            "TEXT_MESSAGE_CONTENT" => text.push_str(event["delta"].as_str().unwrap()),
+            _ => {}
+        }
+        if event["type"] == until || event["name"] == until {
+            return text;
+        }
+    }
+}
+
+#[test]
+fn interrupted_stream_loses_no_text() {
+    let whole = "One two three four five.";
+    let mock = MockModel::with([Step::text("Hello."), Step::text(whole).held_midway()]);
+    let home = agents_home(&mock);
+    let _kernel = start_kernel(&home);
+    ask_agent(&home, "worker", "Hi").success();
+    let thread = last_thread(&home);
+    let client = ConsoleClient::log_in(&home);
+    let path = format!("/api/threads/{thread}/events");
+    let mut events = client.stream(&path);
+    let message = r#"{"message_id": "m-1", "text": "Count"}"#;
+    let send = format!("/api/threads/{thread}/messages");
+    client.post_json(&send, message).expect(202);
+    let before = read_reply(&mut events, "TEXT_MESSAGE_CONTENT");
+    assert!(!before.is_empty() && whole.starts_with(&before), "{before}");
+    // The browser is offline, and sends its message again as it has read no response.
+    drop(events);
+    client.post_json(&send, message).expect(202);
+    let mut again = client.stream(&path);
+    let resumed = read_reply(&mut again, "TEXT_MESSAGE_CONTENT");
+    assert!(resumed.starts_with(&before), "{before} {resumed}");
+    mock.release();
+    let rest = read_reply(&mut again, "RUN_FINISHED");
+    assert_eq!(resumed + &rest, whole);
+    // Offline until the reply has ended: the page has it, and the stream says that nothing runs.
+    drop(again);
+    assert_eq!(read_reply(&mut client.stream(&path), "idle"), "");
+    wait_for_text(&client, &format!("/threads/{thread}"), whole);
+    assert_eq!(mock.requests().len(), 2);
 }
 
 #[test]

@@ -235,6 +235,30 @@ fn enabled_console_listens_from_start() {
 }
 
 #[test]
+fn second_console_on_port_leaves_first_alone() {
+    let (one, other) = (empty_home(), empty_home());
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    for home in [&one, &other] {
+        home.write("skillhost.yaml", format!("console: {{enabled: true, listen: '{free}'}}\n"));
+    }
+    let (first, second) = (start_kernel(&one), start_kernel(&other));
+    let refused = other.skillhost(["console"]).exits(4);
+    assert!(refused.stderr.contains("console.listen"), "{refused}");
+    let client = ConsoleClient::log_in(&one);
+    client.get("/").expect(200);
+    // The second kernel works without its console, and has it once the port is free.
+    other.skillhost(["status"]).success();
+    drop(first);
+    let taken_over = ConsoleClient::log_in(&other);
+    assert_eq!(taken_over.address.port(), free.port());
+    taken_over.get("/").expect(200);
+    // The session of the first home is none of the second one.
+    let foreign = [("Host", &*taken_over.address.authority), ("Cookie", &*client.cookie)];
+    taken_over.address.send("GET", "/", &foreign, "").expect(401);
+    second.interrupt().success();
+}
+
+#[test]
 fn browser_opens_private_page() {
     let home = empty_home();
     let _kernel = start_kernel(&home);

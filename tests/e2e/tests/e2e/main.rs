@@ -21,6 +21,7 @@ mod bad_skill;
 mod browser;
 mod builds;
 mod bundled;
+mod channel_bad_input;
 mod channel_process;
 mod channel_scene;
 mod channels;
