@@ -9,6 +9,7 @@ use test_support::TestHome;
 
 use crate::fixtures::start_kernel;
 use crate::home_queue::{HomeQueue, STUCK_AFTER, kill};
+use crate::inbox_races::connect;
 use crate::mailbox::Mailbox;
 
 /// Answers each message with an echo of it.
@@ -227,6 +228,25 @@ fn author_of_dead_message_is_told_once() {
     assert_eq!(journal_events(home, "event.dead").len(), 1);
     let told = |sent: &&Value| sent["text"].as_str().unwrap().contains("could not answer");
     assert_eq!(mailbox.sent().iter().filter(told).count(), 1);
+}
+
+#[test]
+fn second_kernel_receives_no_message() {
+    let mock = MockModel::new();
+    let mailbox = Mailbox::new(&mock, "");
+    let home = &mailbox.home;
+    let kernel = start_kernel(home);
+    mailbox.pair(1, "1", &[]);
+    // A kernel of its own, with the same channel.
+    let client = connect(home);
+    for number in 2..30 {
+        mailbox.write(number, &format!("id {number}"), "9", "words of a stranger");
+        assert_eq!(mailbox.wait_for_outcome(number), "refused");
+    }
+    let outcomes = std::fs::read_to_string(home.path("outcomes.txt")).unwrap();
+    assert_eq!(outcomes.lines().count(), 29, "{outcomes}");
+    drop(client);
+    kernel.interrupt().success();
 }
 
 #[test]

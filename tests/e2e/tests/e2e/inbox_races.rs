@@ -24,7 +24,7 @@ use crate::mcp_client::{Client, VERSION};
 use crate::mcp_consents::{consent_home, count_calls, newest_call, only_question, with_answer};
 
 /// The number of races: small in the suite, 200 and more by the variable.
-fn races() -> usize {
+pub(crate) fn races() -> usize {
     std::env::var("SKILLHOST_RACES").ok().and_then(|count| count.parse().ok()).unwrap_or(3)
 }
 
@@ -41,34 +41,34 @@ const INBOX_SURFACES: [InboxSurface; 3] =
 
 /// What a surface got to know.
 #[derive(Debug)]
-struct RaceResult {
-    surface: &'static str,
-    has_decided: bool,
+pub(crate) struct RaceResult {
+    pub(crate) surface: &'static str,
+    pub(crate) has_decided: bool,
     /// The message about the decision that counts, for a surface that was later; `None` where it is
     /// told nothing but the end.
-    message: Option<String>,
+    pub(crate) message: Option<String>,
 }
 
 /// A question in a race, with the home and the socket of its kernel.
-struct Race<'a> {
-    home: &'a TestHome,
-    socket: PathBuf,
-    question: Value,
-    number: usize,
-    choices: [&'static str; 2],
+pub(crate) struct Race<'a> {
+    pub(crate) home: &'a TestHome,
+    pub(crate) socket: PathBuf,
+    pub(crate) question: Value,
+    pub(crate) number: usize,
+    pub(crate) choices: [&'static str; 2],
 }
 
 impl Race<'_> {
-    fn text(&self, field: &str) -> &str {
+    pub(crate) fn text(&self, field: &str) -> &str {
         self.question[field].as_str().unwrap()
     }
 
     /// Returns the choice of the surface with a number: the surfaces never agree.
-    fn choice(&self, surface: usize) -> &'static str {
+    pub(crate) fn choice(&self, surface: usize) -> &'static str {
         self.choices[(self.number + surface) % 2]
     }
 
-    fn decide_in_process(&self, choice: &str) -> RaceResult {
+    pub(crate) fn decide_in_process(&self, choice: &str) -> RaceResult {
         let id = self.text("id");
         let output = match choice {
             "approve" => {
@@ -99,7 +99,7 @@ impl Race<'_> {
         RaceResult { surface: "terminal", has_decided, message: Some(session.output.stdout) }
     }
 
-    fn decide_at_socket(&self, choice: &str) -> RaceResult {
+    pub(crate) fn decide_at_socket(&self, choice: &str) -> RaceResult {
         let decision = QuestionDecision {
             question: self.text("id").to_owned(),
             digest: self.text("digest").to_owned(),
@@ -166,7 +166,7 @@ impl Race<'_> {
     }
 
     /// Returns the question as it is.
-    fn closed(&self) -> Value {
+    pub(crate) fn closed(&self) -> Value {
         let shown = self.home.skillhost(["inbox", "show", self.text("id"), "--json"]);
         shown.success().json()["question"].clone()
     }
@@ -188,13 +188,13 @@ impl Race<'_> {
 }
 
 /// Returns the only socket of a home's kernel.
-fn socket_of(home: &TestHome) -> PathBuf {
+pub(crate) fn socket_of(home: &TestHome) -> PathBuf {
     let entries = std::fs::read_dir(home.outside().join("run/skillhost")).unwrap();
     let mut sockets = entries.map(|entry| entry.unwrap().path());
     sockets.find(|path| path.extension().is_some_and(|it| it == "sock")).unwrap()
 }
 
-fn connect(home: &TestHome) -> Client {
+pub(crate) fn connect(home: &TestHome) -> Client {
     let mut client = Client::spawn(home.command().arg("mcp"));
     client.initialize(VERSION, &json!({ "elicitation": {} }));
     client
@@ -348,7 +348,7 @@ fn park_task(queue: &HomeQueue, kind: QuestionKind, choices: [&str; 2], number: 
     handle
 }
 
-fn sha256_hex(bytes: &[u8]) -> String {
+pub(crate) fn sha256_hex(bytes: &[u8]) -> String {
     use sha2::Digest as _;
     sha2::Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }

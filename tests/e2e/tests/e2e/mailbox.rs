@@ -77,6 +77,17 @@ impl Mailbox {
         self.wait_for_sent(|sent| sent["text"].as_str().unwrap().contains(part))
     }
 
+    /// Waits for a question; returns its message with buttons, the last one of its parts.
+    pub(crate) fn wait_for_question(&self, id: &str) -> Value {
+        let head = format!("question {id} ");
+        let first = self.wait_for_sent(|sent| {
+            sent["edits"].is_null() && sent["text"].as_str().unwrap().contains(&head)
+        });
+        let task =
+            |sent: &Value| sent["key"].as_str().unwrap().split('/').next().map(str::to_owned);
+        self.wait_for_sent(|sent| sent["buttons"].is_array() && task(sent) == task(&first))
+    }
+
     /// Waits for the outcome of a file.
     pub(crate) fn wait_for_outcome(&self, number: usize) -> String {
         let start = Instant::now();

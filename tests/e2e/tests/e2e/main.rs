@@ -114,6 +114,7 @@ mod skill_search;
 mod spellings;
 mod started_tasks;
 mod supervision;
+mod surface_races;
 mod talking;
 mod task_faults;
 mod task_kills;
