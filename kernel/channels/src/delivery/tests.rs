@@ -10,6 +10,8 @@ use skillhost_tasks::{
 };
 
 use crate::channel_hub::tests::{Scene, direct, in_group, message};
+use crate::random_token::token_hash;
+use crate::store::ButtonRecord;
 
 const HOUR_MS: u64 = 60 * 60 * 1_000;
 
@@ -296,6 +298,41 @@ async fn changed_bytes_are_not_decided() {
     let text = press_text(&scene, &press(&sent, &buttons[0], "1")).await;
     assert_eq!(text, "The question was withdrawn.");
     let open = scene.hub.queue.question(&changed.id).await.unwrap().unwrap();
+    assert_eq!(open.state, QuestionState::Open);
+}
+
+#[tokio::test]
+async fn other_digest_is_neither_shown_nor_decided() {
+    let scene = owner_scene().await;
+    let asked = ask(&scene, "t0", QuestionKind::Consent, r#"{"tool":"a"}"#).await;
+    scene.take_sent().await;
+    // A button of other bytes, such as from a backup of the file.
+    let token = "other".to_owned();
+    let button = ButtonRecord {
+        hash: token_hash(&token),
+        question: asked.id.clone(),
+        digest: "0".repeat(64),
+        choice: "approve".to_owned(),
+        channel: "post".to_owned(),
+        peer: "1".to_owned(),
+        conversation: direct("1"),
+        message: Some("m".to_owned()),
+    };
+    scene.hub.store.store_buttons(vec![button], 1_000_000).await.unwrap();
+    let pressed = PressedButton {
+        token,
+        conversation: direct("1"),
+        message_id: "m".to_owned(),
+        peer: skillhost_payload::ChannelPeer { id: "1".to_owned(), name: String::new() },
+    };
+    let text = press_text(&scene, &pressed).await;
+    assert_eq!(text, "The question has changed since it was shown; nothing was decided.");
+    // A delivery of other bytes is not sent.
+    let other = Question { digest: "0".repeat(64), ..asked.clone() };
+    let key = "other".to_owned();
+    scene.hub.submit_question(&other, "post", &direct("1"), "1", key).await.unwrap();
+    assert_eq!(scene.take_sent().await, Vec::<String>::new());
+    let open = scene.hub.queue.question(&asked.id).await.unwrap().unwrap();
     assert_eq!(open.state, QuestionState::Open);
 }
 
