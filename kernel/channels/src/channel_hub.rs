@@ -166,10 +166,7 @@ impl ChannelHub {
 }
 
 /// Returns the target of a channel's deliveries in a queue, which several homes may share.
-///
-/// # Errors
-/// The error of the queue.
-pub async fn delivery_target(queue: &TaskQueue, channel: &str) -> Result<String, CallError> {
+pub(crate) async fn delivery_target(queue: &TaskQueue, channel: &str) -> Result<String, CallError> {
     Ok(to_target(channel, &queue.store().home_identity().await?))
 }
 

@@ -100,6 +100,15 @@ enum DeliveryLine {
     AttemptFailed { error: String, at_ms: u64 },
 }
 
+/// Returns the error in a line of a delivery whose attempt has failed. Untrusted.
+#[must_use]
+pub fn parse_delivery_error(line: &str) -> Option<String> {
+    match serde_json::from_str(line).ok()? {
+        DeliveryLine::AttemptFailed { error, .. } => Some(error),
+        DeliveryLine::AttemptStarted | DeliveryLine::PartSent { .. } => None,
+    }
+}
+
 /// The state of a delivery after its earlier attempts.
 #[derive(Default)]
 struct DeliveryProgress {

@@ -13,6 +13,7 @@
 
 mod channel_block;
 mod channel_hub;
+mod channel_operations;
 mod chat_commands;
 mod delivery;
 mod environment;
@@ -29,8 +30,8 @@ mod shown_text;
 mod store;
 mod text_split;
 
-pub use channel_hub::{ChannelHub, delivery_target};
-pub use delivery::{DeliveryEnd, DeliveryLog, DeliveryTask};
+pub use channel_hub::ChannelHub;
+pub use channel_operations::{ChannelOperations, ChannelSummary, loaded_channels};
+pub use delivery::{DeliveryEnd, DeliveryLog, DeliveryTask, parse_delivery_error};
 pub use environment::{ChannelEnvironment, FoundMessage};
-pub use outgoing::new_text_delivery;
 pub use store::{ChannelStore, ChannelStoreError, PairingCode, PeerRecord};

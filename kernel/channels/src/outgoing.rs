@@ -34,8 +34,7 @@ pub(crate) enum DeliveryBody {
 
 /// Returns the task that sends a text. A task with the same key is the same delivery; the target is
 /// the channel, of which a shared store has one per home.
-#[must_use]
-pub fn new_text_delivery(
+pub(crate) fn new_text_delivery(
     target: &str,
     conversation: &ChannelConversation,
     text: &str,

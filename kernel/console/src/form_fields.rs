@@ -16,6 +16,12 @@ impl FormFields {
         found.map_or("", |(_, value)| value.as_str())
     }
 
+    /// Returns every value of a field that is not empty, such as those of checkboxes.
+    pub(crate) fn all(&self, name: &str) -> Vec<String> {
+        let found = self.0.iter().filter(|(field, value)| field == name && !value.is_empty());
+        found.map(|(_, value)| value.clone()).collect()
+    }
+
     /// Returns the first value of a field that is not empty.
     pub(crate) fn filled(&self, name: &str) -> Option<&str> {
         Some(self.get(name)).filter(|value| !value.is_empty())
@@ -36,7 +42,6 @@ pub(crate) fn path_with(prefix: &str, segment: &str) -> String {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'~' => {
                 path.push(char::from(byte));
             }
-            // A dot too: `..` would be resolved by the browser.
             // Dots as well, so that no segment is `..` after decoding.
             other => path.push_str(&format!("%{other:02X}")),
         }
@@ -64,6 +69,7 @@ mod tests {
     fn fields_are_decoded() {
         let fields = FormFields::parse(b"a=1&b=x%26y+z&a=2&c=&t=1%0D%0A2%ff");
         assert_eq!((fields.get("a"), fields.get("b"), fields.get("d")), ("1", "x&y z", ""));
+        assert_eq!((fields.all("a").join("+").as_str(), fields.all("c").len()), ("1+2", 0));
         assert_eq!((fields.filled("c"), fields.text("t")), (None, "1\n2\u{fffd}".to_owned()));
     }
 

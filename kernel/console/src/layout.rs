@@ -17,11 +17,12 @@ pub(crate) enum NavEntry {
     Events,
     Schedules,
     Extensions,
+    Channels,
     Settings,
 }
 
 /// The navigation in its order: entry, path, name.
-const NAVIGATION: [(NavEntry, &str, &str); 10] = [
+const NAVIGATION: [(NavEntry, &str, &str); 11] = [
     (NavEntry::Overview, "/", "Overview"),
     (NavEntry::Inbox, "/inbox", "Inbox"),
     (NavEntry::Threads, "/threads", "Threads"),
@@ -31,6 +32,7 @@ const NAVIGATION: [(NavEntry, &str, &str); 10] = [
     (NavEntry::Events, "/events", "Events"),
     (NavEntry::Schedules, "/schedules", "Schedules"),
     (NavEntry::Extensions, "/extensions", "Extensions"),
+    (NavEntry::Channels, "/channels", "Channels"),
     (NavEntry::Settings, "/settings", "Settings"),
 ];
 

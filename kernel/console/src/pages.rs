@@ -1,5 +1,6 @@
 //! The pages, one module each.
 
+pub(crate) mod channels;
 pub(crate) mod events;
 pub(crate) mod extensions;
 pub(crate) mod inbox;

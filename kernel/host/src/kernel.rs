@@ -216,6 +216,12 @@ impl Kernel {
         self.extensions().events()
     }
 
+    /// Returns the channels of this kernel.
+    #[must_use]
+    pub fn channels(&self) -> &ChannelHub {
+        &self.shared.channels
+    }
+
     pub(crate) fn messages(&self) -> &UserMessages {
         &self.shared.messages
     }

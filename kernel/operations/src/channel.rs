@@ -1,14 +1,14 @@
 //! `skillhost channel`: the people of channels.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::json;
-use skillhost_channels::{ChannelStore, PeerRecord, delivery_target, new_text_delivery};
-use skillhost_control::{ChannelRole, ControlRequest, DEFAULT_AGENT, KernelLock, LoadReport};
-use skillhost_home::{Home, Settings, now_ms, suggest_similar};
-use skillhost_payload::{CallError, OperatorCommand, channel_interface};
+use skillhost_channels::{ChannelOperations, ChannelStore, ChannelSummary, loaded_channels};
+use skillhost_control::{ChannelRole, ControlRequest, KernelLock, LoadReport};
+use skillhost_home::{Home, Settings, now_ms};
+use skillhost_payload::{CallError, ErrorKind, OperatorCommand};
 use skillhost_tasks::{Task, TaskOutcome, TaskQueue};
 use skillhost_terminal::{
     CliContext, CliError, CommandResult, TableColumn, display_safe, exit, text_or_stdin,
@@ -28,21 +28,7 @@ struct ChannelContext<'a> {
     session: &'a CliContext,
     home: Home,
     settings: Settings,
-    store: ChannelStore,
-    /// The loaded channels; `None` if no kernel runs.
-    loaded: Option<BTreeSet<String>>,
-}
-
-/// A channel in a list.
-#[derive(Serialize)]
-struct ChannelSummary {
-    id: String,
-    /// Whether the running kernel has it; absent if none runs.
-    loaded: Option<bool>,
-    agent: String,
-    guest_agents: Vec<String>,
-    owners: usize,
-    guests: usize,
+    operations: ChannelOperations,
 }
 
 /// Lists channels and people, pairs and removes people, and sends a text.
@@ -53,13 +39,12 @@ pub fn cmd_channel(session: &CliContext, command: &ChannelCommand) -> CommandRes
     let home = session.trusted_home()?;
     let settings = session.settings(&home)?.settings;
     let report = session.try_running_kernel::<LoadReport>(&home, &ControlRequest::Report)?;
-    let channels = ChannelContext {
-        session,
-        settings,
-        store: ChannelStore::in_directory(&home.data_dir("kernel")),
-        loaded: report.map(|report| loaded_channels(&report)),
-        home,
-    };
+    let operations = ChannelOperations::new(
+        ChannelStore::in_directory(&home.data_dir("kernel")),
+        settings.channels.clone(),
+        report.map(|report| loaded_channels(&report)),
+    );
+    let channels = ChannelContext { session, home, settings, operations };
     session.block_on(Box::pin(async {
         match command {
             ChannelCommand::List => channels.list_channels().await,
@@ -71,43 +56,9 @@ pub fn cmd_channel(session: &CliContext, command: &ChannelCommand) -> CommandRes
     }))?
 }
 
-fn loaded_channels(report: &LoadReport) -> BTreeSet<String> {
-    let is_channel =
-        |interfaces: &[String]| interfaces.iter().any(|it| it == channel_interface::NAME);
-    let loaded = report.loaded.iter().filter(|loaded| is_channel(&loaded.interfaces));
-    loaded.map(|loaded| loaded.id.to_string()).collect()
-}
-
 impl ChannelContext<'_> {
-    /// Returns the ids of channels that are known: loaded, in the settings, or with people.
-    async fn known_ids(&self) -> Result<BTreeSet<String>, CliError> {
-        let mut ids = self.loaded.clone().unwrap_or_default();
-        ids.extend(self.settings.channels.keys().cloned());
-        ids.extend(self.peers(None).await?.into_iter().map(|peer| peer.channel));
-        Ok(ids)
-    }
-
-    async fn peers(&self, channel: Option<&str>) -> Result<Vec<PeerRecord>, CliError> {
-        Ok(self.store.list_peers(channel).await.map_err(CallError::from)?)
-    }
-
     async fn list_channels(&self) -> CommandResult {
-        let peers = self.peers(None).await?;
-        let count = |id: &str, role| {
-            peers.iter().filter(|peer| peer.channel == id && peer.role == role).count()
-        };
-        let to_summary = |id: String| {
-            let settings = self.settings.channels.get(&id).cloned().unwrap_or_default();
-            ChannelSummary {
-                loaded: self.loaded.as_ref().map(|loaded| loaded.contains(&id)),
-                agent: settings.agent.unwrap_or_else(|| DEFAULT_AGENT.to_owned()),
-                guest_agents: settings.guests,
-                owners: count(&id, ChannelRole::Owner),
-                guests: count(&id, ChannelRole::Guest),
-                id,
-            }
-        };
-        let channels: Vec<_> = self.known_ids().await?.into_iter().map(to_summary).collect();
+        let channels = self.operations.list_channels().await?;
         let output = self.session.output;
         if output.json {
             output.print_json(&json!({ "channels": channels }))?;
@@ -117,7 +68,7 @@ impl ChannelContext<'_> {
             output.print_note("no channel is loaded or configured");
             return Ok(exit::OK);
         }
-        let rows: Vec<Vec<String>> = channels.iter().map(ChannelSummary::to_row).collect();
+        let rows: Vec<Vec<String>> = channels.iter().map(to_row).collect();
         let columns = [
             TableColumn::fixed("CHANNEL"),
             TableColumn::fixed("STATE"),
@@ -132,17 +83,16 @@ impl ChannelContext<'_> {
 
     /// Checks that a channel may exist: without a kernel, any extension may be one.
     async fn check_channel(&self, id: &str) -> Result<(), CliError> {
-        let known = self.known_ids().await?;
-        if known.contains(id) || self.loaded.is_none() && self.is_extension(id) {
+        let Err(error) = self.operations.check_channel(id).await else { return Ok(()) };
+        if error.kind == ErrorKind::NotFound
+            && !self.operations.has_kernel()
+            && self.is_extension(id)
+        {
             return Ok(());
         }
-        let similar = suggest_similar(id, known.iter().map(String::as_str));
-        let shown = display_safe(id);
-        let error = CliError::new(exit::NOT_FOUND, format!("channel `{shown}` not found"));
-        Err(match similar.as_slice() {
-            [] => error.with_hint("see: skillhost channel list"),
-            similar => error.with_hint(format!("did you mean {}?", similar.join(", "))),
-        })
+        let has_hint = !error.hint.is_empty();
+        let error = CliError::from(error);
+        Err(if has_hint { error } else { error.with_hint("see: skillhost channel list") })
     }
 
     fn is_extension(&self, id: &str) -> bool {
@@ -156,19 +106,22 @@ impl ChannelContext<'_> {
     async fn pair_person(&self, args: &ChannelPairArgs) -> CommandResult {
         let ChannelPairArgs { id, role, agent } = args;
         self.check_channel(id).await?;
-        if *role == ChannelRoleArg::Owner && !agent.is_empty() {
-            return Err(CliError::usage("`--agent` requires `--role guest`").with_hint(format!(
-                "set the agent of owners in skillhost.yaml: channels: {{{id}: {{agent: ID}}}}"
-            )));
-        }
-        let guests = self.settings.channels.get(id).map(|settings| settings.guests.len());
-        if *role == ChannelRoleArg::Guest && agent.is_empty() && guests.unwrap_or_default() == 0 {
-            return Err(CliError::usage("a guest requires an agent to talk to")
-                .with_hint("name it: --agent ID, or list it under `guests` in skillhost.yaml"));
-        }
+        let hint = match role {
+            ChannelRoleArg::Owner => {
+                format!(
+                    "set the agent of owners in skillhost.yaml: channels: {{{id}: {{agent: ID}}}}"
+                )
+            }
+            ChannelRoleArg::Guest => {
+                "name it: --agent ID, or list it under `guests` in skillhost.yaml".to_owned()
+            }
+        };
         let role = ChannelRole::from(*role);
-        let created = self.store.create_code(id, role, agent.clone(), now_ms()).await;
-        let created = created.map_err(CallError::from)?;
+        let created = self.operations.create_code(id, role, agent.clone(), now_ms()).await;
+        let created = created.map_err(|error| match error.kind {
+            ErrorKind::InvalidArgument => CliError::from(error).with_hint(hint),
+            _ => CliError::from(error),
+        })?;
         let output = self.session.output;
         if output.json {
             output.print_json(&json!({
@@ -185,7 +138,7 @@ impl ChannelContext<'_> {
             format_time(created.expires_ms),
             role.as_str()
         ));
-        if self.loaded.is_none() {
+        if !self.operations.has_kernel() {
             let run = self.session.spell_command(OperatorCommand::RunKernel);
             output.print_note(format!("no kernel runs; this receives the code: {run}"));
         }
@@ -193,7 +146,7 @@ impl ChannelContext<'_> {
     }
 
     async fn list_peers(&self, channel: Option<&str>) -> CommandResult {
-        let peers = self.peers(channel).await?;
+        let peers = self.operations.store().list_peers(channel).await.map_err(CallError::from)?;
         let output = self.session.output;
         if output.json {
             output.print_json(&json!({ "peers": peers }))?;
@@ -229,7 +182,8 @@ impl ChannelContext<'_> {
     }
 
     async fn revoke_person(&self, channel: &str, peer: &str) -> CommandResult {
-        if !self.store.revoke_peer(channel, peer).await.map_err(CallError::from)? {
+        let revoked = self.operations.store().revoke_peer(channel, peer).await;
+        if !revoked.map_err(CallError::from)? {
             let (channel, peer) = (display_safe(channel), display_safe(peer));
             let message = format!("channel `{channel}` has no person `{peer}`");
             return Err(
@@ -252,23 +206,15 @@ impl ChannelContext<'_> {
     async fn send_test(&self, channel: &str, text: &str) -> CommandResult {
         self.check_channel(channel).await?;
         let text = text_or_stdin(text)?;
-        let peers = self.peers(Some(channel)).await?;
-        let owners = peers.into_iter().filter(|peer| peer.role == ChannelRole::Owner);
-        let places: Vec<_> = owners.filter_map(|peer| peer.direct).collect();
-        if places.is_empty() {
-            let message = format!("channel `{}` has no owner to write to", display_safe(channel));
-            return Err(CliError::new(exit::NOT_FOUND, message)
-                .with_hint(format!("pair one: skillhost channel pair {channel}")));
-        }
         let queue = open_queue(self.session, &self.home)?;
-        let target = delivery_target(&queue, channel).await?;
-        let mut tasks = Vec::with_capacity(places.len());
-        for place in &places {
-            let task = new_text_delivery(&target, place, &text, None);
-            tasks.push(queue.submit(task).await.map_err(to_cli_error)?.task);
-        }
+        let submitted = self.operations.submit_test(&queue, channel, &text).await;
+        let mut tasks = submitted.map_err(|error| match error.kind {
+            ErrorKind::NotFound => CliError::from(error)
+                .with_hint(format!("pair one: skillhost channel pair {channel}")),
+            _ => CliError::from(error),
+        })?;
         // Without a kernel it is not sent now.
-        if self.loaded.is_some() && KernelLock::holder(&self.home).is_some() {
+        if self.operations.has_kernel() && KernelLock::holder(&self.home).is_some() {
             for task in &mut tasks {
                 *task = wait_for_delivery(&queue, task).await?;
             }
@@ -301,22 +247,20 @@ impl ChannelContext<'_> {
     }
 }
 
-impl ChannelSummary {
-    fn to_row(&self) -> Vec<String> {
-        let state = match self.loaded {
-            Some(true) => "loaded",
-            Some(false) => "not loaded",
-            None => "no kernel",
-        };
-        vec![
-            self.id.clone(),
-            state.to_owned(),
-            one_line(&self.agent),
-            self.owners.to_string(),
-            self.guests.to_string(),
-            one_line(&self.guest_agents.join(", ")),
-        ]
-    }
+fn to_row(channel: &ChannelSummary) -> Vec<String> {
+    let state = match channel.loaded {
+        Some(true) => "loaded",
+        Some(false) => "not loaded",
+        None => "no kernel",
+    };
+    vec![
+        channel.id.clone(),
+        state.to_owned(),
+        one_line(&channel.agent),
+        channel.owners.to_string(),
+        channel.guests.to_string(),
+        one_line(&channel.guest_agents.join(", ")),
+    ]
 }
 
 async fn wait_for_delivery(queue: &TaskQueue, task: &Task) -> Result<Task, CliError> {

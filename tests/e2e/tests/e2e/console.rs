@@ -12,7 +12,7 @@ use crate::proposals::{BEADS, beads_text, beads_with, propose_text};
 const WRITE: &str = r#"{"path": "notes.txt", "content": "kept"}"#;
 
 /// The pages of the navigation.
-const PAGES: [&str; 10] = [
+pub(crate) const PAGES: [&str; 11] = [
     "/",
     "/inbox",
     "/threads",
@@ -22,11 +22,13 @@ const PAGES: [&str; 10] = [
     "/events",
     "/schedules",
     "/extensions",
+    "/channels",
     "/settings",
 ];
 
 /// A text with markup, quotes, a right-to-left override and a template.
-const HOSTILE: &str = "<img src=x onerror=alert(1)>\"'`--><script>alert(2)</script>\u{202e}${7*7}";
+pub(crate) const HOSTILE: &str =
+    "<img src=x onerror=alert(1)>\"'`--><script>alert(2)</script>\u{202e}${7*7}";
 
 fn beads_home() -> TestHome {
     TestHome::new()
@@ -58,7 +60,7 @@ fn start_thread(client: &ConsoleClient, agent: &str, text: &str) -> String {
 
 /// Reads a page until it has a text; the kernel writes it in the background.
 #[track_caller]
-fn wait_for_text(client: &ConsoleClient, path: &str, text: &str) -> String {
+pub(crate) fn wait_for_text(client: &ConsoleClient, path: &str, text: &str) -> String {
     let began = std::time::Instant::now();
     loop {
         let page = client.get(path).expect(200).body;
@@ -389,7 +391,7 @@ fn hostile_texts_are_escaped() {
 
 /// Checks that a page has no element, attribute or hidden character of a text.
 #[track_caller]
-fn assert_own_elements(page: &str) {
+pub(crate) fn assert_own_elements(page: &str) {
     let elements = [
         "a",
         "article",
@@ -403,6 +405,7 @@ fn assert_own_elements(page: &str) {
         "dl",
         "dt",
         "em",
+        "fieldset",
         "figcaption",
         "figure",
         "form",
@@ -417,6 +420,7 @@ fn assert_own_elements(page: &str) {
         "html",
         "input",
         "label",
+        "legend",
         "li",
         "line",
         "link",

@@ -33,6 +33,7 @@ mod command_line;
 mod config;
 mod console;
 mod console_browser;
+mod console_channels;
 mod console_client;
 mod console_login;
 mod conventions;

@@ -323,6 +323,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "skill-diff",
             "skill-format",
             "skill-rules",
+            "skillhost-channels",
             "skillhost-control",
             "skillhost-conversation",
             "skillhost-events",
