@@ -11,6 +11,7 @@ pub(crate) mod schedules;
 pub(crate) mod settings;
 pub(crate) mod skill;
 pub(crate) mod skill_editor;
+pub(crate) mod skill_versions;
 pub(crate) mod skills;
 pub(crate) mod task;
 pub(crate) mod tasks;

@@ -136,6 +136,11 @@ fn build_router(state: &Arc<ConsoleState>) -> Router {
             "/skills/{id}/edit",
             get(pages::skill_editor::show_editor).post(pages::skill_editor::propose_change),
         )
+        .route("/skills/{id}/versions/{number}", get(pages::skill_versions::show_version))
+        .route(
+            "/skills/{id}/versions/{number}/restore",
+            post(pages::skill_versions::propose_restore),
+        )
         .route("/events", get(pages::events::show_events))
         .route("/events/retry", post(pages::events::retry_delivery))
         .route("/schedules", get(pages::schedules::list_schedules))

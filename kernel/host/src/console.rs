@@ -4,7 +4,10 @@ use futures::future::BoxFuture;
 use skillhost_control::{
     ClientMessage, QuestionClosure, QuestionDecision, ServerMessage, UserMessage,
 };
-use skillhost_payload::CallError;
+use skillhost_payload::{
+    CallError, SkillVersionFile, SkillVersionRequest, SkillVersionSummary, SkillVersionsRequest,
+    skill_interface,
+};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -72,6 +75,31 @@ impl Kernel {
     /// The errors of the ledger and the store.
     pub fn refresh_proposals(&self) -> BoxFuture<'_, Result<(), CallError>> {
         Box::pin(async move { self.questions().mirror_reviews(self.reviews()).await })
+    }
+
+    /// Lists the recorded versions of a skill, the oldest first.
+    ///
+    /// # Errors
+    /// The errors of the provider of skills.
+    pub fn list_skill_versions<'a>(
+        &'a self,
+        skill_id: &'a str,
+    ) -> BoxFuture<'a, Result<Vec<SkillVersionSummary>, CallError>> {
+        let request = SkillVersionsRequest { skill_id: skill_id.to_owned() };
+        Box::pin(async move { self.reviews().call(skill_interface::LIST_VERSIONS, &request).await })
+    }
+
+    /// Returns the files of a recorded version of a skill.
+    ///
+    /// # Errors
+    /// The errors of the provider of skills.
+    pub fn read_skill_version<'a>(
+        &'a self,
+        skill_id: &'a str,
+        number: u64,
+    ) -> BoxFuture<'a, Result<Vec<SkillVersionFile>, CallError>> {
+        let request = SkillVersionRequest { skill_id: skill_id.to_owned(), number };
+        Box::pin(async move { self.reviews().call(skill_interface::READ_VERSION, &request).await })
     }
 
     /// Decides a question on behalf of the operator, on a surface.

@@ -28,7 +28,7 @@ impl ProviderReviewLedger {
         Self { host }
     }
 
-    async fn call<T: DeserializeOwned>(
+    pub(crate) async fn call<T: DeserializeOwned>(
         &self,
         method: &str,
         request: &impl Serialize,

@@ -21,6 +21,7 @@ mod review;
 mod schedule;
 mod skill;
 mod skill_tree;
+mod skill_version;
 mod task;
 mod timestamp;
 mod tool;
@@ -56,6 +57,9 @@ pub use skill::{
     SkillProgram, SkillProgramKind, SkillProgramsRequest, SkillRequest, skill_interface,
 };
 pub use skill_tree::{SkillTree, SkillTreeFile, SkillTreeRequest};
+pub use skill_version::{
+    SkillVersionFile, SkillVersionRequest, SkillVersionSummary, SkillVersionsRequest,
+};
 pub use task::{
     PrepareTaskRequest, PreparedTask, StoreTaskStepRequest, TaskAnswer, TaskClaimRef, TaskKindSpec,
     TaskProgressReport, TaskQuestion, TaskRunReply, TaskRunRequest, TaskStep, task_interface,

@@ -6,7 +6,8 @@ use async_trait::async_trait;
 use skillhost_payload::{
     ActivateSkillRequest, ErrorKind, PublishedDetailsRequest, PublishedPromptRequest,
     PublishedRequest, PublishedUriRequest, ReviewListRequest, ReviewRequest, SkillCreatedReport,
-    SkillGeneration, SkillProgramsRequest, SkillRequest, SkillTreeRequest, skill_interface,
+    SkillGeneration, SkillProgramsRequest, SkillRequest, SkillTreeRequest, SkillVersionRequest,
+    SkillVersionsRequest, skill_interface,
 };
 
 use crate::codec::{from_bytes, to_bytes};
@@ -81,6 +82,14 @@ impl<T: SkillProvider> Interface for SkillInterface<T> {
             skill_interface::LIST_REVIEWS => {
                 let ReviewListRequest { known } = from_bytes(payload)?;
                 to_bytes(&self.0.list_reviews(&known).await?)
+            }
+            skill_interface::LIST_VERSIONS => {
+                let SkillVersionsRequest { skill_id } = from_bytes(payload)?;
+                to_bytes(&self.0.list_versions(&skill_id).await?)
+            }
+            skill_interface::READ_VERSION => {
+                let SkillVersionRequest { skill_id, number } = from_bytes(payload)?;
+                to_bytes(&self.0.read_version(&skill_id, number).await?)
             }
             skill_interface::LIST_PROGRAMS => {
                 let SkillProgramsRequest { context, skill_id } = from_bytes(payload)?;

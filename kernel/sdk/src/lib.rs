@@ -60,8 +60,8 @@ pub use skillhost_payload::{
     PressedButton, PublishedArgument, PublishedBody, PublishedContent, PublishedDetails,
     PublishedEntry, PublishedFile, PublishedPrompt, PublishedSkill, PublishedSkills,
     ReviewDecision, ReviewOffer, ReviewQuestion, SendOutcome, SkillContent, SkillProgram,
-    SkillProgramKind, SkillTree, SkillTreeFile, TaskKindSpec, TaskSupport, ToolAudience,
-    ToolEffect, Workspace, WorkspaceAccess, object_schema,
+    SkillProgramKind, SkillTree, SkillTreeFile, SkillVersionFile, SkillVersionSummary,
+    TaskKindSpec, TaskSupport, ToolAudience, ToolEffect, Workspace, WorkspaceAccess, object_schema,
 };
 // Re-exported crates, so that an extension needs no other dependency.
 pub use async_trait::async_trait;

@@ -8,7 +8,7 @@ use skillhost_payload::{
     ActiveSkill, CallContext, ChannelInfo, ChannelPeer, EmbeddingModelInfo, ErrorKind, Event,
     OutgoingMessage, PublishedBody, PublishedDetails, PublishedEntry, PublishedPrompt,
     PublishedSkills, ReviewDecision, ReviewOffer, ReviewQuestion, SendOutcome, SkillContent,
-    SkillProgram, SkillTree, TaskKindSpec, ToolEffect,
+    SkillProgram, SkillTree, SkillVersionFile, SkillVersionSummary, TaskKindSpec, ToolEffect,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -281,6 +281,22 @@ pub trait SkillProvider: Send + Sync + 'static {
     /// The proposals cannot be read.
     async fn list_reviews(&self, _known: &[String]) -> Result<Vec<ReviewQuestion>> {
         Ok(Vec::new())
+    }
+
+    /// Lists the recorded versions of a skill, the oldest first. By default no version is recorded.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`](crate::ErrorKind); the versions cannot be read.
+    async fn list_versions(&self, _skill_id: &str) -> Result<Vec<SkillVersionSummary>> {
+        Ok(Vec::new())
+    }
+
+    /// Returns the files of a version, in the order of their paths.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`](crate::ErrorKind); the version cannot be read.
+    async fn read_version(&self, _skill_id: &str, _number: u64) -> Result<Vec<SkillVersionFile>> {
+        Err(ExtensionError::new(ErrorKind::NotFound, "this extension records no versions"))
     }
 
     /// Lists the programs of the skills that a caller sees, or those of one skill.

@@ -21,7 +21,8 @@ use skill_service::{
 use skillhost_sdk::prelude::*;
 use skillhost_sdk::{
     ActiveSkill, PublishedBody, PublishedDetails, PublishedEntry, PublishedPrompt, PublishedSkills,
-    ReviewDecision, ReviewOffer, ReviewQuestion, SkillProgram, SkillTree, tokio,
+    ReviewDecision, ReviewOffer, ReviewQuestion, SkillProgram, SkillTree, SkillVersionFile,
+    SkillVersionSummary, tokio,
 };
 
 use crate::bridge::{log_messages, run_blocking, to_extension_error};
@@ -221,6 +222,14 @@ impl SkillProvider for SkillRegistry {
 
     async fn list_reviews(&self, known: &[String]) -> Result<Vec<ReviewQuestion>> {
         self.registry.list_reviews(known)
+    }
+
+    async fn list_versions(&self, skill_id: &str) -> Result<Vec<SkillVersionSummary>> {
+        self.registry.list_versions(skill_id)
+    }
+
+    async fn read_version(&self, skill_id: &str, number: u64) -> Result<Vec<SkillVersionFile>> {
+        self.registry.read_version(skill_id, number)
     }
 
     async fn generation(&self) -> Result<u64> {

@@ -10,14 +10,16 @@ use skill_ledger::{
 };
 use skill_service::{
     LogMessage, ProgramIndex, ProposalReviewer, RegistryConfig, SkillFinder, apply_decision,
-    audience_of, author_of, list_review_questions, load_offer, propose_skill_update,
-    to_ledger_events,
+    audience_of, author_of, list_review_questions, list_skill_versions, load_offer,
+    propose_skill_update, read_skill_version, to_ledger_events,
 };
 use skillhost_sdk::prelude::*;
 use skillhost_sdk::tokio::select;
 use skillhost_sdk::tokio::sync::{Mutex, Notify};
 use skillhost_sdk::tokio::time::sleep;
-use skillhost_sdk::{ReviewDecision, ReviewOffer, ReviewQuestion, serde_json};
+use skillhost_sdk::{
+    ReviewDecision, ReviewOffer, ReviewQuestion, SkillVersionFile, SkillVersionSummary, serde_json,
+};
 
 use crate::bridge::{log_messages, run_blocking, to_extension_error, to_tool_output};
 
@@ -107,6 +109,21 @@ impl RegistryState {
     /// Returns the proposals as questions to people.
     pub(crate) fn list_reviews(&self, known: &[String]) -> Result<Vec<ReviewQuestion>> {
         self.log_notes(run_blocking(|| list_review_questions(&self.ledger, known)))
+    }
+
+    /// Returns the recorded versions of a skill.
+    pub(crate) fn list_versions(&self, skill_id: &str) -> Result<Vec<SkillVersionSummary>> {
+        let snapshot = self.store.snapshot();
+        self.log_notes(run_blocking(|| list_skill_versions(&self.ledger, &snapshot, skill_id)))
+    }
+
+    /// Returns the files of a version.
+    pub(crate) fn read_version(
+        &self,
+        skill_id: &str,
+        number: u64,
+    ) -> Result<Vec<SkillVersionFile>> {
+        self.log_notes(run_blocking(|| read_skill_version(&self.ledger, skill_id, number)))
     }
 
     /// Logs the notes of a ledger operation.

@@ -34,6 +34,7 @@ mod publish;
 mod reviewing;
 mod search;
 mod tools;
+mod versions;
 
 pub use block::{BlockRequest, CatalogBlocks, MatchFn, explain_catalog};
 pub use caller::{audience_of, author_of};
@@ -61,3 +62,4 @@ pub use tools::{
     matching_skills, propose_skill_update, read_loaded, read_skill, read_skill_resource,
     search_skills, skill_content, skill_tree, tool_specs, unload_skills,
 };
+pub use versions::{list_skill_versions, read_skill_version};

@@ -11,6 +11,7 @@ use crate::error::{ConsoleError, PageResult};
 use crate::form_fields::{path_with, path_with_query};
 use crate::layout::{NavEntry, draw_badge, draw_empty, draw_facts};
 use crate::markdown_view::draw_markdown;
+use crate::pages::skill_versions::draw_versions;
 use crate::pages::skills::parse_structured;
 use crate::visible_text::draw_text;
 use crate::visit::{Visit, run_blocking};
@@ -95,6 +96,7 @@ pub(crate) async fn show_skill(visit: Visit, Path(id): Path<String>) -> PageResu
         SkillFile::Text(text) if path == SKILL_FILE => Some(check_text(&id, text).await?),
         _ => None,
     };
+    let versions = visit.kernel().list_skill_versions(&id).await;
     let here = path_with("/skills/", &id);
     let edit = path_with_query(&format!("{here}/edit"), &[("file", &path)]);
     let body = html! {
@@ -146,6 +148,7 @@ pub(crate) async fn show_skill(visit: Visit, Path(id): Path<String>) -> PageResu
                 }
             }
         }
+        (draw_versions(&here, &versions))
     };
     Ok(visit.page(NavEntry::Skills, &id, &body).await)
 }

@@ -340,6 +340,34 @@ fn saved_edit_is_a_proposal() {
 }
 
 #[test]
+fn earlier_version_is_proposed() {
+    let home = beads_home();
+    let _kernel = start_kernel(&home);
+    propose_text(&home, &beads_with("THREE"), HOSTILE);
+    let client = ConsoleClient::log_in(&home);
+    client.get("/inbox").expect(200);
+    decide(&client, &open_question(&home), "approve").expect(303);
+    home.write("sandbox/skills/beads/SKILL.md", beads_with("drei <b>"));
+    let page = wait_for_text(&client, "/skills/beads", "/skills/beads/versions/1\"");
+    assert!(page.contains("an edit of the files") && page.contains("current"), "{page}");
+    assert_own_elements(&page);
+    let compared = client.get("/skills/beads/versions/1").expect(200).body;
+    assert!(compared.contains("drei &lt;b&gt;") && compared.contains("<ins>three</ins>"));
+    assert_own_elements(&compared);
+    client.post("/skills/beads/versions/1/restore", &[("file", "none")]).expect(404);
+    client.post("/skills/beads/versions/1/restore", &[("file", "SKILL.md")]).expect(303);
+    assert_eq!(beads_text(&home), beads_with("drei <b>"));
+    let question = open_question(&home);
+    decide(&client, &question, "approve").expect(303);
+    assert_eq!(beads_text(&home), BEADS);
+    let same = client.get("/skills/beads/versions/1").expect(200).body;
+    assert!(same.contains("The current files equal this version"), "{same}");
+    for path in ["/skills/beads/versions/99", "/skills/beads/versions/x", "/skills/no/versions/1"] {
+        client.get(path).expect(404);
+    }
+}
+
+#[test]
 fn tasks_are_listed_and_retried() {
     let mock = MockModel::with([Step::key_refused(), Step::text("Reviewed.")]);
     let home = agents_home(&mock);
@@ -399,6 +427,8 @@ pub(crate) fn assert_own_elements(page: &str) {
         "br",
         "button",
         "code",
+        "col",
+        "colgroup",
         "dd",
         "details",
         "div",
