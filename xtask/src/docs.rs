@@ -22,13 +22,19 @@ pub(crate) fn build_book(output: &Path) -> Result<()> {
     run_command(build.arg("--").arg(root()).arg(output))
 }
 
-/// Draws the pictures in `docs/images` from the output of the built program. The test `screenshots` of
-/// `tests/e2e` draws them and, without this command, compares them.
+/// Draws the pictures in `docs/images` from the output of the built program, and every page of the web
+/// console. The tests `screenshot` of `tests/e2e` draw them; without this command, they compare those in
+/// `docs/images`.
 pub(crate) fn cmd_screenshots() -> Result<()> {
     let build = ["build", "--locked", "--workspace", "--lib", "--bins", "--examples"];
     run_command(&mut cargo_command(build))?;
     let mut draw = cargo_command(["test", "--locked", "-p", "e2e", "--quiet", "screenshot"]);
     run_command(draw.env("UPDATE_DOCS", "1"))?;
     println!("{}", root().join("docs/images").display());
+    // Absent where no Chromium is installed.
+    let console = target().join("screenshots/console");
+    if console.is_dir() {
+        println!("{}", console.display());
+    }
     Ok(())
 }

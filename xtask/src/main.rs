@@ -49,7 +49,7 @@ enum XtaskCommand {
     BuildTimes(build_times::BuildTimesArgs),
     /// Check the links of the documentation and build it as a book in target/book
     Docs,
-    /// Draw the screens in docs/images again, from the output of the program
+    /// Draw the screens in docs/images, and the pages of the console in target/screenshots
     Screenshots,
     /// Check licenses, sources and advisories, if cargo-deny is installed
     Deny,

@@ -8,7 +8,11 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use base64::Engine as _;
 use serde_json::{Value, json};
+use test_support::TestHome;
+
+use crate::console_client::ConsoleAddress;
 
 const CHROMIUM: &str = "/usr/bin/chromium";
 const DRIVER: &str = "/usr/bin/chromedriver";
@@ -136,6 +140,11 @@ impl Browser {
         self.command("POST", "execute/sync", &json!({ "script": script, "args": [] }))
     }
 
+    /// Evaluates the body of a function whose last argument receives the result.
+    pub(crate) fn evaluate_async(&self, script: &str) -> Value {
+        self.command("POST", "execute/async", &json!({ "script": script, "args": [] }))
+    }
+
     /// Evaluates until the result is `true`; the page changes in the background.
     #[track_caller]
     pub(crate) fn wait_until(&self, script: &str) {
@@ -172,12 +181,32 @@ impl Browser {
         self.command("POST", &format!("element/{element}/value"), &json!({ "text": keys }));
     }
 
+    /// Sends a command of the DevTools protocol.
+    fn send_devtools(&self, command: &str, params: &Value) -> Value {
+        let command = json!({ "cmd": command, "params": params });
+        self.command("POST", "goog/cdp/execute", &command)
+    }
+
     /// Emulates a screen of a width.
     pub(crate) fn set_width(&self, width: u32) {
         let metrics =
             json!({ "width": width, "height": 900, "deviceScaleFactor": 1, "mobile": true });
-        let command = json!({ "cmd": "Emulation.setDeviceMetricsOverride", "params": metrics });
-        self.command("POST", "goog/cdp/execute", &command);
+        self.send_devtools("Emulation.setDeviceMetricsOverride", &metrics);
+    }
+
+    /// Emulates a color scheme.
+    pub(crate) fn set_theme(&self, theme: &str) {
+        let feature = json!({ "name": "prefers-color-scheme", "value": theme });
+        self.send_devtools("Emulation.setEmulatedMedia", &json!({ "features": [feature] }));
+    }
+
+    /// Draws the open page in its whole height as PNG.
+    pub(crate) fn draw_page(&self, width: u32) -> Vec<u8> {
+        let height = self.evaluate("return document.documentElement.scrollHeight");
+        let clip = json!({ "x": 0, "y": 0, "width": width, "height": height, "scale": 1 });
+        let params = json!({ "format": "png", "captureBeyondViewport": true, "clip": clip });
+        let drawn = self.send_devtools("Page.captureScreenshot", &params);
+        base64::engine::general_purpose::STANDARD.decode(drawn["data"].as_str().unwrap()).unwrap()
     }
 
     /// Returns whether a dialog is open.
@@ -215,4 +244,13 @@ impl Drop for Browser {
         let _ = self.driver.kill();
         let _ = self.driver.wait();
     }
+}
+
+/// Logs in with the button of the login page.
+pub(crate) fn log_in(browser: &Browser, home: &TestHome) -> String {
+    let address = ConsoleAddress::of(home);
+    browser.open(&format!("{}/login?token={}", address.origin(), address.token));
+    browser.click("button");
+    browser.wait_until("return document.querySelector('h1')?.textContent === 'Overview'");
+    address.origin()
 }

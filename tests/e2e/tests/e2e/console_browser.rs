@@ -1,21 +1,11 @@
 //! The web console in Chromium: the policy, the script, and the keyboard.
 
 use mock_model::{MockModel, Step};
-use test_support::TestHome;
 
 use crate::agents_scene::{agents_home, ask_agent, last_thread};
-use crate::browser::Browser;
-use crate::console_client::{ConsoleAddress, hostile_texts};
+use crate::browser::{Browser, log_in};
+use crate::console_client::hostile_texts;
 use crate::fixtures::start_kernel;
-
-/// Logs in with the button of the login page.
-fn log_in(browser: &Browser, home: &TestHome) -> String {
-    let address = ConsoleAddress::of(home);
-    browser.open(&format!("{}/login?token={}", address.origin(), address.token));
-    browser.click("button");
-    browser.wait_until("return document.querySelector('h1')?.textContent === 'Overview'");
-    address.origin()
-}
 
 #[test]
 fn reply_appears_while_written() {
