@@ -502,29 +502,3 @@ pub(crate) fn assert_own_elements(page: &str) {
     assert_eq!(page.matches("<script").count(), 1, "{page}");
     assert!(!page.contains('\u{202e}') && !page.contains('\u{200b}'), "hidden character");
 }
-
-/// Prints the time of a page with 100 rows; the machine decides how long it takes.
-#[test]
-#[expect(clippy::print_stderr, reason = "the figure is the result")]
-fn full_pages_are_complete() {
-    let mock = MockModel::new();
-    let home = agents_home(&mock);
-    let _kernel = start_kernel(&home);
-    for number in 0..100 {
-        let due =
-            ["task", "submit", "worker", &format!("Task {number}"), "--at", "2099-01-01T00:00:00Z"];
-        home.skillhost(due).success();
-    }
-    let client = ConsoleClient::log_in(&home);
-    let page = client.get("/tasks").expect(200).body;
-    assert_eq!(page.matches("data-label=\"Task\"").count(), 100);
-    let mut times: Vec<_> = (0..20)
-        .map(|_| {
-            let began = std::time::Instant::now();
-            client.get("/tasks").expect(200);
-            began.elapsed()
-        })
-        .collect();
-    times.sort_unstable();
-    eprintln!("a page of 100 tasks: median {:?}, debug build, with the connection", times[10]);
-}

@@ -35,6 +35,7 @@ mod console;
 mod console_browser;
 mod console_channels;
 mod console_client;
+mod console_figures;
 mod console_login;
 mod console_pages;
 mod console_scene;
