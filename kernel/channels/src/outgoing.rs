@@ -49,8 +49,8 @@ pub(crate) fn new_delivery(target: &str, input: &DeliveryInput, key: Option<Stri
     let DeliveryInput { conversation, body } = input;
     let title = match body {
         DeliveryBody::Text { .. } => format!("message to {target}"),
-        DeliveryBody::Question { question, .. } => format!("question {question} to {target}"),
-        DeliveryBody::Closure { question, .. } => format!("end of question {question} to {target}"),
+        DeliveryBody::Question { .. } => format!("question to {target}"),
+        DeliveryBody::Closure { .. } => format!("end of a question to {target}"),
     };
     // Hashed, as ids of platforms may be longer than a lane.
     let topic = conversation.topic.as_deref().unwrap_or_default();

@@ -73,6 +73,25 @@ pub(crate) fn format_duration(ms: u64) -> String {
     }
 }
 
+/// Formats a number with its unit, such as `1 attempt` and `8,120 tokens`.
+pub(crate) fn format_count(count: u64, unit: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{} {unit}{plural}", group_digits(count))
+}
+
+/// Formats a number with its digits in groups of three.
+pub(crate) fn group_digits(count: u64) -> String {
+    let digits = count.to_string();
+    let mut grouped = String::with_capacity(digits.len() * 4 / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
 enum TextRun<'a> {
     Plain(&'a str),
     Concealed(char),
@@ -118,6 +137,15 @@ mod tests {
         assert_eq!(draw_text("plain\n\"").into_string(), "plain\n&quot;");
         assert_eq!(to_line("a\nb\u{200b}"), "a bU+200B");
         assert_eq!(shorten("aéb", 2), "aé…");
+    }
+
+    #[test]
+    fn counts_are_grouped() {
+        let counts = [0, 1, 999, 1_000, 1_234_567].map(|count| format_count(count, "token"));
+        assert_eq!(
+            counts,
+            ["0 tokens", "1 token", "999 tokens", "1,000 tokens", "1,234,567 tokens"]
+        );
     }
 
     #[test]

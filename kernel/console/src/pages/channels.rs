@@ -211,7 +211,7 @@ fn draw_channel(
                 @else { (draw_text(&guests)) }
             }),
         ]))
-        div #{ "people-" (id) } data-live="" {
+        div.people #{ "people-" (id) } data-live="" {
             @if people.is_empty() { (draw_empty("No person is paired. Make a code below; the person \
                                                  sends it from the other platform.")) }
             @else { (draw_people(visit, &people)) }

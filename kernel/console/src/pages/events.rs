@@ -9,7 +9,7 @@ use skillhost_payload::CallError;
 use crate::error::{ConsoleError, PageResult};
 use crate::layout::{NavEntry, draw_empty};
 use crate::subject_view::draw_value;
-use crate::visible_text::{draw_text, draw_time, to_line};
+use crate::visible_text::{draw_text, draw_time, format_count, to_line};
 use crate::visit::{Visit, redirect_to};
 
 /// The number of listed events.
@@ -43,7 +43,7 @@ pub(crate) async fn show_events(visit: Visit) -> PageResult {
             div #events data-live="" {
                 @if events.is_empty() { (draw_empty("There are no such events.")) }
                 @else {
-                    ul.cards { @for event in events.iter().rev() { (draw_event(event)) } }
+                    ul.log { @for event in events.iter().rev() { (draw_event(event)) } }
                 }
             }
         }
@@ -78,7 +78,7 @@ fn draw_letter(visit: &Visit, letter: &DeadLetter) -> Markup {
         li {
             span.title { (draw_text(&letter.event.topic)) " to " (draw_text(&letter.subscriber)) }
             p.meta {
-                span { (letter.attempts) " attempts" }
+                span { (format_count(letter.attempts.into(), "attempt")) }
                 span { "last " (draw_time(letter.at_ms)) }
             }
             pre.text { (draw_text(&letter.error)) }

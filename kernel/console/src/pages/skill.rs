@@ -13,7 +13,7 @@ use crate::layout::{NavEntry, draw_badge, draw_empty, draw_facts};
 use crate::markdown_view::draw_markdown;
 use crate::pages::skill_versions::draw_versions;
 use crate::pages::skills::parse_structured;
-use crate::visible_text::draw_text;
+use crate::visible_text::{draw_text, format_count};
 use crate::visit::{Visit, run_blocking};
 
 /// The file with the instructions of a skill.
@@ -105,7 +105,7 @@ pub(crate) async fn show_skill(visit: Visit, Path(id): Path<String>) -> PageResu
         (draw_facts(&[
             ("Source", draw_text(&facts.source)),
             ("Trust", draw_text(&facts.trust)),
-            ("Size", html! { "about " (facts.tokens) " tokens" }),
+            ("Size", html! { "about " (format_count(facts.tokens, "token")) }),
             ("Requires", html! {
                 @if facts.requires.is_empty() { "no other skill" }
                 @for skill in &facts.requires { a href=(path_with("/skills/", skill)) { (draw_text(skill)) } " " }

@@ -14,7 +14,7 @@ use crate::form_fields::path_with;
 use crate::layout::{NavEntry, draw_badge, draw_empty, draw_facts};
 use crate::pages::skill::text_of;
 use crate::pages::skills::parse_structured;
-use crate::visible_text::{draw_text, draw_time, shorten};
+use crate::visible_text::{draw_text, draw_time, format_count, shorten};
 use crate::visit::{Visit, redirect_to};
 
 /// The number of the newest versions that are listed.
@@ -128,7 +128,7 @@ pub(crate) async fn show_version(
             ("Recorded", draw_time(version.recorded_ms)),
             ("By", draw_author(&version)),
             ("Reason", draw_text(version.reason.as_deref().unwrap_or("–"))),
-            ("Files", html! { (version.files) ", " (version.bytes) " bytes" }),
+            ("Files", html! { (format_count(version.files as u64, "file")) ", " (format_count(version.bytes, "byte")) }),
             ("Digest", html! { code.digest { (version.digest) } }),
         ]))
         @if !version.complete { p.warning { "Not every file of this version is stored." } }

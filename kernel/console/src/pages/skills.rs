@@ -9,7 +9,7 @@ use skillhost_payload::OperatorCommand;
 use crate::error::{ConsoleError, PageResult};
 use crate::form_fields::path_with;
 use crate::layout::{NavEntry, draw_badge, draw_empty};
-use crate::visible_text::{draw_text, to_line};
+use crate::visible_text::{draw_text, format_count, to_line};
 use crate::visit::Visit;
 
 /// The number of listed skills.
@@ -68,7 +68,7 @@ pub(crate) async fn list_skills(visit: Visit) -> PageResult {
                         }
                         p { (draw_text(&skill.description)) }
                         p.meta {
-                            span { "about " (skill.tokens) " tokens" }
+                            span { "about " (format_count(skill.tokens, "token")) }
                             span { (draw_text(&skill.source)) }
                             @if skill.trust == "untrusted" { (draw_badge("waiting", "untrusted")) }
                             @if skill.unapproved.is_some() { (draw_badge("waiting", "not approved")) }

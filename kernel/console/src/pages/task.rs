@@ -17,7 +17,7 @@ use crate::layout::{NavEntry, draw_badge, draw_facts};
 use crate::markdown_view::draw_markdown;
 use crate::pages::tasks::draw_title;
 use crate::subject_view::{draw_arguments, draw_value};
-use crate::visible_text::{draw_age, draw_text, draw_time, format_duration};
+use crate::visible_text::{draw_age, draw_text, draw_time, format_duration, group_digits};
 use crate::visit::{Visit, redirect_to};
 
 /// The name under which the console changes tasks.
@@ -137,7 +137,9 @@ fn draw_amounts(spent: &TaskAmounts, budget: &TaskBudget) -> Markup {
     html! {
         @for (unit, amount, limit) in rows {
             @if amount > 0 || limit.is_some() {
-                (amount) @if let Some(limit) = limit { " of " (limit) } " " (unit) ", "
+                (group_digits(amount))
+                @if let Some(limit) = limit { " of " (group_digits(limit)) }
+                " " (unit) ", "
             }
         }
         (format_duration(spent.time_ms))

@@ -10,7 +10,7 @@ use crate::error::{ConsoleError, PageResult};
 use crate::form_fields::path_with;
 use crate::layout::{NavEntry, draw_empty};
 use crate::pages::thread::{accept_message, new_message_id};
-use crate::visible_text::{draw_age, draw_text, shorten};
+use crate::visible_text::{draw_age, draw_text, format_count, shorten};
 use crate::visit::{Visit, redirect_to, run_blocking};
 
 /// The number of listed threads.
@@ -66,7 +66,7 @@ pub(crate) async fn list_threads(visit: Visit) -> PageResult {
                             }
                             p.meta {
                                 span { (draw_text(&thread.agent)) }
-                                span { (thread.messages) " messages" }
+                                span { (format_count(thread.messages as u64, "message")) }
                                 span { "changed " (draw_age(thread.changed, now_ms)) " ago" }
                             }
                             @if let Some(problem) = &thread.problem {

@@ -65,6 +65,10 @@ fn home_of(scene: &ConsoleScene) -> &TestHome {
     &scene.mailbox.home
 }
 
+fn meeting_notes() -> String {
+    NOTES.replace("name: release-notes", "name: meeting-notes")
+}
+
 fn task(title: &str, agent: &str, input: &str) -> NewTask {
     NewTask { title: title.into(), ..NewTask::for_agent(agent, input) }
 }
@@ -74,6 +78,7 @@ fn write_rows(scene: &ConsoleScene) -> Vec<(String, String)> {
     let home = home_of(scene);
     home.write("sandbox/skills/release-notes/SKILL.md", NOTES);
     home.write("sandbox/skills/release-notes/references/style.md", "# Style\n\nShort sentences.\n");
+    home.write("sandbox/skills/meeting-notes/SKILL.md", meeting_notes());
     let change = NOTES.replace("for the user first.", "for the user first and its number last.");
     let request = skill_ledger::ProposeRequest {
         skill_id: "release-notes".into(),
@@ -91,7 +96,7 @@ fn write_rows(scene: &ConsoleScene) -> Vec<(String, String)> {
         json!({ "at": 1_790_000_000_000_u64, "message": { "role": "user", "text": "Review the kv extension" } }),
         json!({ "at": 1_790_000_004_000_u64, "message": { "role": "assistant", "text": "I read the files first.",
             "calls": [{ "id": "c1", "name": "read_file", "arguments": "{\"path\":\"kv/src/lib.rs\"}" }] } }),
-        json!({ "at": 1_790_000_005_000_u64, "message": { "role": "tool", "id": "c1", "name": "read_file",
+        json!({ "at": 1_790_000_005_000_u64, "message": { "role": "tool", "call_id": "c1", "name": "read_file",
             "text": "pub fn get(key: &str) -> Option<String> { … }" } }),
     ];
     let done = TaskOutcome::Completed {
@@ -199,12 +204,12 @@ impl ConsolePages {
         let proposal = browser.evaluate(first).as_str().unwrap().to_owned();
         self.pages.push(("proposal".into(), proposal));
         // Recorded by the page of the skill; a second version is that of an edit.
-        browser.open(&format!("{origin}/skills/release-notes"));
+        browser.open(&format!("{origin}/skills/meeting-notes"));
         let edited =
             NOTES.replace("three", "two").replace("users do not notice", "no user notices");
-        home_of(&self.scene).write("sandbox/skills/release-notes/SKILL.md", edited);
-        browser.open(&format!("{origin}/skills/release-notes"));
-        self.pages.push(("skill-version".into(), "/skills/release-notes/versions/1".into()));
+        home_of(&self.scene).write("sandbox/skills/meeting-notes/SKILL.md", edited);
+        browser.open(&format!("{origin}/skills/meeting-notes"));
+        self.pages.push(("skill-version".into(), "/skills/meeting-notes/versions/1".into()));
         origin
     }
 }

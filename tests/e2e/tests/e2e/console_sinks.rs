@@ -126,7 +126,7 @@ fn put_task_lines(scene: &ConsoleScene, texts: &[String]) -> Vec<String> {
             json!({ "at": 2, "message": { "role": "assistant", "text": text, "calls": [
                 { "id": "1", "name": text, "arguments": json!({ "text": text }).to_string() }
             ] } }),
-            json!({ "at": 3, "message": { "role": "tool", "id": "1", "name": text, "text": text } }),
+            json!({ "at": 3, "message": { "role": "tool", "call_id": "1", "name": text, "text": text } }),
             json!({ "entry": text, text: text }),
             json!([text]),
         ];
