@@ -93,6 +93,7 @@ impl ChannelOperations {
     }
 
     fn known_ids(&self, peers: &[PeerRecord]) -> BTreeSet<String> {
+        // Settings and people outlive an extension that is not loaded now.
         let mut ids = self.loaded.clone().unwrap_or_default();
         ids.extend(self.settings.keys().cloned());
         ids.extend(peers.iter().map(|peer| peer.channel.clone()));
@@ -130,6 +131,7 @@ impl ChannelOperations {
         now_ms: u64,
     ) -> Result<PairingCode, CallError> {
         let guests = self.settings.get(id).map_or(0, |settings| settings.guests.len());
+        // A guest without an agent would be paired and get no reply.
         let refused = match role {
             ChannelRole::Owner if !agents.is_empty() => {
                 Some("agents can be chosen for a guest only")
@@ -166,9 +168,11 @@ impl ChannelOperations {
             let message = format!("channel `{}` has no owner to write to", clean_line(channel));
             return Err(CallError::new(ErrorKind::NotFound, message).with_hint("pair one first"));
         }
+        // The queue may be shared with other homes, whose channels have the same ids.
         let target = delivery_target(queue, channel).await?;
         let mut tasks = Vec::with_capacity(places.len());
         for place in &places {
+            // Without a key: each test is a message of its own.
             let task = new_text_delivery(&target, place, text, None);
             tasks.push(queue.submit(task).await?.task);
         }

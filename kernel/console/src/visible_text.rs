@@ -84,6 +84,7 @@ pub(crate) fn group_digits(count: u64) -> String {
     let digits = count.to_string();
     let mut grouped = String::with_capacity(digits.len() * 4 / 3);
     for (at, digit) in digits.chars().enumerate() {
+        // Counted from the end of the number.
         if at > 0 && (digits.len() - at).is_multiple_of(3) {
             grouped.push(',');
         }

@@ -5,7 +5,7 @@ use skillhost_control::{
     ClientMessage, QuestionClosure, QuestionDecision, ServerMessage, UserMessage,
 };
 use skillhost_payload::{
-    CallError, SkillVersionFile, SkillVersionRequest, SkillVersionSummary, SkillVersionsRequest,
+    CallError, SkillRequest, SkillVersionFile, SkillVersionRequest, SkillVersionSummary,
     skill_interface,
 };
 use tokio::sync::mpsc;
@@ -85,7 +85,7 @@ impl Kernel {
         &'a self,
         skill_id: &'a str,
     ) -> BoxFuture<'a, Result<Vec<SkillVersionSummary>, CallError>> {
-        let request = SkillVersionsRequest { skill_id: skill_id.to_owned() };
+        let request = SkillRequest { skill_id: skill_id.into() };
         Box::pin(async move { self.reviews().call(skill_interface::LIST_VERSIONS, &request).await })
     }
 

@@ -57,9 +57,7 @@ pub use skill::{
     SkillProgram, SkillProgramKind, SkillProgramsRequest, SkillRequest, skill_interface,
 };
 pub use skill_tree::{SkillTree, SkillTreeFile, SkillTreeRequest};
-pub use skill_version::{
-    SkillVersionFile, SkillVersionRequest, SkillVersionSummary, SkillVersionsRequest,
-};
+pub use skill_version::{SkillVersionFile, SkillVersionRequest, SkillVersionSummary};
 pub use task::{
     PrepareTaskRequest, PreparedTask, StoreTaskStepRequest, TaskAnswer, TaskClaimRef, TaskKindSpec,
     TaskProgressReport, TaskQuestion, TaskRunReply, TaskRunRequest, TaskStep, task_interface,

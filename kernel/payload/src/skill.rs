@@ -39,7 +39,7 @@ pub mod skill_interface {
     pub const DECIDE: &str = "decide";
     /// [`crate::ReviewListRequest`] → a list of [`crate::ReviewQuestion`].
     pub const LIST_REVIEWS: &str = "list_reviews";
-    /// [`crate::SkillVersionsRequest`] → a list of [`crate::SkillVersionSummary`].
+    /// [`crate::SkillRequest`] → a list of [`crate::SkillVersionSummary`].
     pub const LIST_VERSIONS: &str = "list_versions";
     /// [`crate::SkillVersionRequest`] → a list of [`crate::SkillVersionFile`].
     pub const READ_VERSION: &str = "read_version";

@@ -2,13 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A request for the versions of a skill.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct SkillVersionsRequest {
-    /// The id of the skill.
-    pub skill_id: String,
-}
-
 /// A recorded state of a skill's files.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SkillVersionSummary {

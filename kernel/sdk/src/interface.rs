@@ -7,7 +7,7 @@ use skillhost_payload::{
     ActivateSkillRequest, ErrorKind, PublishedDetailsRequest, PublishedPromptRequest,
     PublishedRequest, PublishedUriRequest, ReviewListRequest, ReviewRequest, SkillCreatedReport,
     SkillGeneration, SkillProgramsRequest, SkillRequest, SkillTreeRequest, SkillVersionRequest,
-    SkillVersionsRequest, skill_interface,
+    skill_interface,
 };
 
 use crate::codec::{from_bytes, to_bytes};
@@ -33,9 +33,7 @@ impl<T: SkillProvider> Interface for SkillInterface<T> {
     async fn call(&self, method: &str, payload: &[u8]) -> Result<Vec<u8>> {
         match method {
             skill_interface::GET_SKILL_CONTENT => {
-                // Not `from_bytes`: the request borrows from the payload.
-                let request: SkillRequest<'_> = serde_json::from_slice(payload)
-                    .map_err(|error| ExtensionError::new(ErrorKind::Protocol, error.to_string()))?;
+                let request = parse_skill_request(payload)?;
                 to_bytes(&self.0.get_skill_content(&request.skill_id).await?)
             }
             skill_interface::ACTIVATE => {
@@ -84,8 +82,8 @@ impl<T: SkillProvider> Interface for SkillInterface<T> {
                 to_bytes(&self.0.list_reviews(&known).await?)
             }
             skill_interface::LIST_VERSIONS => {
-                let SkillVersionsRequest { skill_id } = from_bytes(payload)?;
-                to_bytes(&self.0.list_versions(&skill_id).await?)
+                let request = parse_skill_request(payload)?;
+                to_bytes(&self.0.list_versions(&request.skill_id).await?)
             }
             skill_interface::READ_VERSION => {
                 let SkillVersionRequest { skill_id, number } = from_bytes(payload)?;
@@ -103,4 +101,11 @@ impl<T: SkillProvider> Interface for SkillInterface<T> {
             }
         }
     }
+}
+
+/// Parses a request that names a skill.
+// Not `from_bytes`: the request borrows from the payload.
+fn parse_skill_request(payload: &[u8]) -> Result<SkillRequest<'_>> {
+    serde_json::from_slice(payload)
+        .map_err(|error| ExtensionError::new(ErrorKind::Protocol, error.to_string()))
 }

@@ -38,6 +38,7 @@ fn to_summary(version: SkillVersion) -> SkillVersionSummary {
         number: version.number,
         recorded_ms: u64::try_from(version.created_ms).unwrap_or_default(),
         author: match version.author {
+            // The surface has its own words for an edit outside of the kernel.
             VersionAuthor::External => String::new(),
             VersionAuthor::Agent(author) if author.agent_id.is_empty() => author.name(),
             VersionAuthor::Agent(author) => format!("agent {}", author.agent_id),
@@ -53,6 +54,7 @@ fn to_summary(version: SkillVersion) -> SkillVersionSummary {
 }
 
 fn to_file(file: VersionFile) -> SkillVersionFile {
+    // A version may have 16 MiB, more than one reply of an extension should carry.
     let text = file.text().filter(|text| text.len() <= MAX_TEXT_BYTES).map(str::to_owned);
     SkillVersionFile {
         text,

@@ -40,6 +40,7 @@ struct ChannelPage {
 /// Returns the operations on the channels of the running kernel.
 fn channel_operations(visit: &Visit) -> ChannelOperations {
     let kernel = visit.kernel();
+    // Those in force, which a change of the file may replace between two pages.
     let settings = kernel.extensions().settings().channels.clone();
     let loaded = loaded_channels(&kernel.report());
     ChannelOperations::new(kernel.channels().store().clone(), settings, Some(loaded))
@@ -54,6 +55,7 @@ pub(crate) async fn list_channels(visit: Visit) -> PageResult {
 pub(crate) async fn pair_person(visit: Visit) -> PageResult {
     let operations = channel_operations(&visit);
     let channel = visit.form.get("channel").to_owned();
+    // Before the fields, so that a removed channel is reported as such.
     operations.check_channel(&channel).await?;
     let role = match visit.form.get("role") {
         "owner" => ChannelRole::Owner,
@@ -68,6 +70,7 @@ pub(crate) async fn pair_person(visit: Visit) -> PageResult {
     // The wall clock, as in the terminal: the receiver of the code compares it with that one.
     let now_ms = skillhost_home::now_ms();
     let code = operations.create_code(&channel, role, agents, now_ms).await?;
+    // Drawn in this response and not after a redirect, whose address would have the code.
     let made = draw_code(&channel, role, &code);
     let body = draw_channels(&visit, Some(&made)).await?;
     Ok(visit.page(NavEntry::Channels, "Channels", &body).await)
@@ -86,6 +89,7 @@ fn person_key(peer: &PeerRecord) -> String {
 pub(crate) async fn revoke_person(visit: Visit) -> PageResult {
     let (channel, person) = (visit.form.get("channel"), visit.form.get("person"));
     let store = visit.kernel().channels().store();
+    // Of this channel only: one person may be paired on several.
     let people = store.list_peers(Some(channel)).await.map_err(CallError::from)?;
     let found = people.iter().find(|peer| person_key(peer) == person);
     let found = found.ok_or_else(|| ConsoleError::not_found("this person"))?;
@@ -152,6 +156,7 @@ async fn list_deliveries(visit: &Visit) -> Result<Vec<(Task, Option<String>)>, C
         let error = match &task.outcome {
             Some(TaskOutcome::Failed { message, .. }) => Some(message.clone()),
             Some(_) => None,
+            // The last lines suffice: each attempt ends with its error.
             None if task.lines > 0 => {
                 let first = task.lines.saturating_sub(MAX_LINES);
                 let lines = queue.lines(&task.id, first, MAX_LINES as usize).await?;
@@ -186,8 +191,10 @@ fn draw_channel(
     report: &LoadReport,
 ) -> Markup {
     let people: Vec<_> = page.people.iter().filter(|peer| peer.channel == channel.id).collect();
+    // Test messages need a conversation, which an owner has after the first message.
     let has_owner =
         people.iter().any(|peer| peer.role == ChannelRole::Owner && peer.direct.is_some());
+    // The reason is that of its extension, as on the page of extensions.
     let rejected = report.rejected.iter().find(|it| it.id == channel.id);
     let is_disabled = report.disabled.iter().any(|id| id.as_str() == channel.id);
     let state = match channel.loaded {

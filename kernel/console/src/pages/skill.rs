@@ -3,7 +3,7 @@
 use axum::extract::Path;
 use maud::{Markup, html};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 use skill_format::{Severity, SkillInput};
 use skill_rules::{CheckOptions, CheckReport, CheckScope, check_skill};
 
@@ -96,6 +96,7 @@ pub(crate) async fn show_skill(visit: Visit, Path(id): Path<String>) -> PageResu
         SkillFile::Text(text) if path == SKILL_FILE => Some(check_text(&id, text).await?),
         _ => None,
     };
+    // Its error is drawn in its section: the text is of use without the ledger.
     let versions = visit.kernel().list_skill_versions(&id).await;
     let here = path_with("/skills/", &id);
     let edit = path_with_query(&format!("{here}/edit"), &[("file", &path)]);
@@ -198,9 +199,4 @@ fn draw_findings(report: &CheckReport) -> Markup {
             }
         }
     }
-}
-
-/// Returns a text of a structured result, or an empty one.
-pub(crate) fn text_of<'a>(value: &'a Value, name: &str) -> &'a str {
-    value.get(name).and_then(Value::as_str).unwrap_or_default()
 }

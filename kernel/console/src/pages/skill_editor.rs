@@ -9,8 +9,8 @@ use skillhost_payload::OperatorCommand;
 use crate::error::{ConsoleError, PageResult};
 use crate::form_fields::path_with;
 use crate::layout::NavEntry;
-use crate::pages::skill::{SKILL_FILE, SkillFile, read_file, text_of};
-use crate::pages::skills::parse_structured;
+use crate::pages::skill::{SKILL_FILE, SkillFile, read_file};
+use crate::pages::skills::{parse_structured, text_of};
 use crate::visible_text::draw_text;
 use crate::visit::{Visit, redirect_to};
 

@@ -12,8 +12,7 @@ use crate::diff_view::draw_diff;
 use crate::error::{ConsoleError, PageResult};
 use crate::form_fields::path_with;
 use crate::layout::{NavEntry, draw_badge, draw_empty, draw_facts};
-use crate::pages::skill::text_of;
-use crate::pages::skills::parse_structured;
+use crate::pages::skills::{parse_structured, text_of};
 use crate::visible_text::{draw_text, draw_time, format_count, shorten};
 use crate::visit::{Visit, redirect_to};
 
@@ -55,6 +54,7 @@ pub(crate) fn draw_versions(
 }
 
 fn draw_table(here: &str, versions: &[SkillVersionSummary]) -> Markup {
+    // The ledger lists the oldest first.
     let newest = versions.last().map(|version| version.number);
     html! {
         table.rows {
@@ -102,7 +102,9 @@ async fn find_versions(
     id: &str,
     number: &str,
 ) -> Result<(SkillVersionSummary, SkillVersionSummary), ConsoleError> {
+    // Listed again for each page: an edit of the files records another version.
     let mut versions = visit.kernel().list_skill_versions(id).await?;
+    // Parsed here, as any other text is a page that does not exist.
     let number: Option<u64> = number.parse().ok();
     let found = versions.iter().find(|version| Some(version.number) == number).cloned();
     let found = found.zip(versions.pop());
@@ -173,6 +175,7 @@ fn compare_files<'a>(
     then: &'a [SkillVersionFile],
 ) -> Vec<FileDifference<'a>> {
     let find = |files: &'a [SkillVersionFile], path: &str| files.iter().find(|it| it.path == path);
+    // A file may be in one version only.
     let mut paths: Vec<&str> = now.iter().chain(then).map(|file| &*file.path).collect();
     paths.sort_unstable();
     paths.dedup();
@@ -190,7 +193,9 @@ fn compare_files<'a>(
             (None, _) => "removed since",
             (_, None) => "added since",
         };
+        // In the direction of a restore: what the proposal would show.
         let diff = text(now).zip(text(then)).map(|(now, then)| unified_diff(now, then, path));
+        // The ledger proposes texts of existing files; a mode has no text.
         let has_text = diff.as_ref().is_some_and(|diff| !diff.is_empty());
         let can_propose = has_text && change == "changed";
         Some(FileDifference { path, change, diff, can_propose })
@@ -206,8 +211,10 @@ pub(crate) async fn propose_restore(
     let (version, _) = find_versions(&visit, &id, &number).await?;
     let files = visit.kernel().read_skill_version(&id, version.number).await?;
     let path = visit.form.get("file");
+    // Only a path of the version itself, so that no other file can be named.
     let file = files.iter().find(|file| file.path == path);
     let file = file.ok_or_else(|| ConsoleError::not_found("this file"))?;
+    // The page has no form for such a file, but a request can name it.
     let Some(text) = &file.text else {
         let hint =
             format!("restore it in a terminal: {}", OperatorCommand::RollBackSkill { id: &id });

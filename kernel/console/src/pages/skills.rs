@@ -3,7 +3,7 @@
 use axum::http::StatusCode;
 use maud::html;
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use skillhost_payload::OperatorCommand;
 
 use crate::error::{ConsoleError, PageResult};
@@ -36,7 +36,7 @@ struct SkillRow {
     #[serde(default)]
     skill_state: Option<String>,
     #[serde(default)]
-    unapproved: Option<serde_json::Value>,
+    unapproved: Option<Value>,
 }
 
 pub(crate) async fn list_skills(visit: Visit) -> PageResult {
@@ -99,4 +99,9 @@ pub(crate) fn parse_structured<T: for<'a> Deserialize<'a>>(
     let structured = output.structured.as_ref().map(|value| value.get()).unwrap_or("null");
     serde_json::from_str(structured)
         .map_err(|error| failed(format!("the registry's answer is not valid: {error}")))
+}
+
+/// Returns a text of a structured result, or an empty one.
+pub(crate) fn text_of<'a>(value: &'a Value, name: &str) -> &'a str {
+    value.get(name).and_then(Value::as_str).unwrap_or_default()
 }

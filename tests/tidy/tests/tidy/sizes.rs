@@ -15,9 +15,10 @@ const MAX_CRATE: usize = 11_000;
 /// split yet.
 const LARGER_CRATES: &[(&str, usize, &str)] = &[
     ("kernel/agents", 7_090, "its tools, its runs and the programs of skills call each other"),
+    ("kernel/console", 5_400, "its pages draw the same rows, subjects and forms"),
     ("kernel/core", 5_600, "the table of tools and the programs in it follow one state"),
     ("kernel/home", 6_310, "its settings, approvals and manifests are checked as one state"),
-    ("kernel/host", 5_960, "it assembles all parts of a kernel and handles its own events"),
+    ("kernel/host", 6_080, "it assembles all parts of a kernel and handles its own events"),
     ("kernel/mcp", 6_300, "requests, transports, tasks and consents share sessions"),
     ("extensions/skill_registry/commands", 11_900, "one command line for all parts of a skill"),
     (
@@ -46,8 +47,8 @@ const SHORT_FILES: &[(&str, usize)] = &[
 const SHORT_SOURCES: &[(&[&str], usize)] = &[
     (&["kernel/contract/src"], 150),
     // The interfaces of all providers, that of tasks being the largest.
-    (&["kernel/payload/src"], 1290),
-    (&["extensions/skill_registry/plugin/src"], 650),
+    (&["kernel/payload/src"], 1310),
+    (&["extensions/skill_registry/plugin/src"], 665),
 ];
 
 fn count_lines(path: &Path) -> usize {
