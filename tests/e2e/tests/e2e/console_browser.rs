@@ -79,7 +79,9 @@ fn keyboard_reaches_every_control() {
     let home = agents_home(&mock);
     let _kernel = start_kernel(&home);
     let origin = log_in(&browser, &home);
-    for path in ["/", "/inbox", "/threads", "/tasks", "/skills", "/extensions", "/settings"] {
+    for path in
+        ["/", "/inbox", "/threads", "/tasks", "/skills", "/extensions", "/channels", "/settings"]
+    {
         browser.open(&format!("{origin}{path}"));
         let expected = browser.evaluate(
             "return [...document.querySelectorAll('a, button, input:not([type=hidden]), select, \
@@ -117,7 +119,17 @@ fn pages_fit_narrow_screens() {
     // Without JavaScript in the page: the driver evaluates apart from it.
     let origin = log_in(&browser, &home);
     let path = format!("/threads/{thread}");
-    for path in ["/", "/inbox", &path, "/tasks", "/skills", "/events", "/extensions", "/settings"] {
+    for path in [
+        "/",
+        "/inbox",
+        &path,
+        "/tasks",
+        "/skills",
+        "/events",
+        "/extensions",
+        "/channels",
+        "/settings",
+    ] {
         browser.set_width(390);
         browser.open(&format!("{origin}{path}"));
         let overflow = "return document.documentElement.scrollWidth - innerWidth";
