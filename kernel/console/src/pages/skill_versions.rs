@@ -135,8 +135,8 @@ pub(crate) async fn show_version(
         ]))
         @if !version.complete { p.warning { "Not every file of this version is stored." } }
         p.lead {
-            "The changes that restoring it would make: on the left the current version "
-            (newest.number) ", on the right version " (version.number) "."
+            "The changes that restoring it would make: removed lines are those of the current version "
+            (newest.number) ", added lines those of version " (version.number) "."
         }
         @if differences.is_empty() { (draw_empty("The current files equal this version.")) }
         @for difference in &differences {

@@ -205,8 +205,9 @@ impl ConsolePages {
         self.pages.push(("proposal".into(), proposal));
         // Recorded by the page of the skill; a second version is that of an edit.
         browser.open(&format!("{origin}/skills/meeting-notes"));
-        let edited =
-            NOTES.replace("three", "two").replace("users do not notice", "no user notices");
+        let edited = meeting_notes()
+            .replace("three", "two")
+            .replace("users do not notice", "no user notices");
         home_of(&self.scene).write("sandbox/skills/meeting-notes/SKILL.md", edited);
         browser.open(&format!("{origin}/skills/meeting-notes"));
         self.pages.push(("skill-version".into(), "/skills/meeting-notes/versions/1".into()));
