@@ -44,12 +44,7 @@ fn test_steps() -> Vec<TestStep> {
     // With all targets, too: without them dependencies have fewer features and are checked again.
     let with_table = [&["clippy", "--features", "skillhost-embedding/static-minilm"], &clippy[1..]];
     let tests = if has_nextest() {
-        let threads = test_threads().to_string();
-        let arguments =
-            ["nextest", "run", "--workspace", "--locked", "--no-fail-fast", "--test-threads"];
-        let mut command = cargo_command(arguments);
-        command.arg(threads);
-        TestStep { name: "tests", command }
+        step("tests", &["nextest", "run", "--workspace", "--locked", "--no-fail-fast"])
     } else {
         println!(
             "cargo-nextest is not installed: cargo test runs the same tests, less in parallel"
@@ -76,12 +71,6 @@ fn test_steps() -> Vec<TestStep> {
         links,
         packages,
     ]
-}
-
-/// Returns the number of tests that run at once: more than there are processors, as the tests of the
-/// binary mostly wait for processes.
-fn test_threads() -> usize {
-    std::thread::available_parallelism().map_or(4, |processors| processors.get() * 2)
 }
 
 fn has_nextest() -> bool {
