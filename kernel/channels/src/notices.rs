@@ -57,8 +57,8 @@ impl ChannelHub {
         self.submit_text(&record.channel, &record.conversation, &clean_message(&text), key).await
     }
 
-    /// Handles the end of all attempts to answer a message, which may be handled twice: tells its
-    /// author, who would wait for ever.
+    /// Handles the end of all attempts to answer a message, which may be handled twice: sends a text
+    /// to the conversation, where a person waits for the reply.
     ///
     /// # Errors
     /// An error of a store; the event is handled again.
@@ -68,13 +68,19 @@ impl ChannelHub {
         delivery: i64,
     ) -> Result<(), CallError> {
         let found = self.environment.find_message(message_id).await?;
-        let Some(FoundMessage { message, .. }) = found.filter(is_from_channel) else {
+        let Some(FoundMessage { message, is_wake }) = found.filter(is_from_channel) else {
             return Ok(());
         };
         let Some(record) = self.store.find_by_thread(&message.thread).await? else {
             return Ok(());
         };
-        let text = "The agent could not answer: every attempt ended early. Send the message again.";
+        let text = match is_wake {
+            true => {
+                "A task has ended, but the agent could not report it: all attempts failed. Ask it \
+                 for the result."
+            }
+            false => "The agent could not answer: all attempts failed. Send the message again.",
+        };
         // The id is new for each message; a message that an operator retries gets its reply, too.
         let key = format!("dead:{message_id}:{delivery}");
         self.submit_text(&record.channel, &record.conversation, text, key).await

@@ -18,11 +18,12 @@ use skillhost_control::{
     ControlRequest, ControlResponse, LINE_LIMIT, StopOutcome, check_peer, prepare_directory,
     with_timeout, write_line,
 };
+use skillhost_conversation::{Thread, ThreadError};
 use skillhost_core::KernelError;
 use skillhost_payload::{CallError, ErrorKind, OperatorCommand};
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, BufReader};
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedMutexGuard, OwnedSemaphorePermit, Semaphore};
 
 use crate::kernel::Kernel;
 use crate::thread_locks::open_thread;
@@ -216,19 +217,13 @@ pub fn execute_request(
                 to_raw_json(&answers::describe_agent(kernel, &id).await?)
             }
             ControlRequest::Activate { thread, skill } => {
-                let _alone = kernel.message_channels().threads.try_lock(&thread);
-                let mut thread = open_thread(kernel.home(), &thread)
-                    .await?
-                    .map_err(|error| CallError::from(RunError::from(error)))?;
+                let (_alone, mut thread) = open_unused_thread(kernel, thread).await?;
                 let active = kernel.agents().activate_skill(&mut thread, &skill).await;
                 to_raw_json(&active.map_err(CallError::from)?)
             }
             ControlRequest::Compact { thread, model } => {
                 // A parked run that is decided about now waits for the end, as the thread is open.
-                let _alone = kernel.message_channels().threads.try_lock(&thread);
-                let mut thread = open_thread(kernel.home(), &thread)
-                    .await?
-                    .map_err(|error| CallError::from(RunError::from(error)))?;
+                let (_alone, mut thread) = open_unused_thread(kernel, thread).await?;
                 let outcome = kernel.agents().compact_thread(&mut thread, model).await;
                 to_raw_json(&outcome.map_err(CallError::from)?)
             }
@@ -262,4 +257,17 @@ pub fn execute_request(
 
 fn to_raw_json<T: Serialize>(value: &T) -> Result<Box<RawValue>, KernelError> {
     serde_json::value::to_raw_value(value).map_err(|error| CallError::protocol_error(&error).into())
+}
+
+/// Opens a thread for a change by a client. A run that starts during the change waits for its end; if
+/// one has the thread already, the change fails at once.
+async fn open_unused_thread(
+    kernel: &Kernel,
+    id: String,
+) -> Result<(OwnedMutexGuard<()>, Thread), CallError> {
+    let opened = match kernel.message_channels().threads.try_lock(&id) {
+        Some(alone) => open_thread(kernel.home(), &id).await?.map(|thread| (alone, thread)),
+        None => Err(ThreadError::Busy { id }),
+    };
+    opened.map_err(|error| CallError::from(RunError::from(error)))
 }

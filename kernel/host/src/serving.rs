@@ -204,19 +204,6 @@ impl EventDelivery {
         }
     }
 
-    /// Logs a new dead letter and publishes an event about it.
-    async fn report_dead_letter(&self, letter: &DeadLetter) {
-        let DeadLetter { id, subscriber, error, event, .. } = letter;
-        tracing::error!(
-            delivery = id,
-            subscriber,
-            topic = event.topic,
-            error,
-            "event delivery moved to the dead letters"
-        );
-        self.publish_dead_letter(letter).await;
-    }
-
     /// Publishes an event about a dead letter, once. None is published for a dead letter of that
     /// very topic, as it would repeat forever.
     async fn publish_dead_letter(&self, letter: &DeadLetter) {

@@ -29,8 +29,7 @@ impl ThreadLocks {
         self.find_or_create(thread).lock_owned().await
     }
 
-    /// Locks a thread that is not in use, so that a run that starts now waits; `None` if it is, as
-    /// opening it then fails.
+    /// Locks a thread that is not in use, so that a run that starts now waits; `None` if it is.
     pub(crate) fn try_lock(&self, thread: &str) -> Option<OwnedMutexGuard<()>> {
         self.find_or_create(thread).try_lock_owned().ok()
     }

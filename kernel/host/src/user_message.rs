@@ -230,7 +230,7 @@ impl UserMessageHandler {
                 // The delivery is handled; the event of the decision starts the run again.
                 return HandlerOutcome::Done;
             }
-            // Nobody would send it again: the turn after a task, or a message of a person elsewhere.
+            // No client would send it again: the turn after a task, or a message of a channel.
             Err(RunError::Thread(error @ ThreadError::Busy { .. }))
                 if source != OPERATOR_SOURCE =>
             {

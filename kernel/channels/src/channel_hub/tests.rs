@@ -111,7 +111,9 @@ impl ChannelEnvironment for FakeKernel {
 
     async fn find_message(&self, id: &str) -> Result<Option<FoundMessage>, CallError> {
         let found = self.messages.lock().unwrap().get(id).cloned();
-        Ok(found.map(|message| FoundMessage { message, is_wake: false }))
+        // As the kernel names the turns after tasks.
+        let is_wake = id.starts_with("task-");
+        Ok(found.map(|message| FoundMessage { message, is_wake }))
     }
 }
 

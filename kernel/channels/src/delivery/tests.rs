@@ -1,6 +1,6 @@
 //! Tests of deliveries, and of questions with buttons.
 
-use skillhost_control::ChannelRole;
+use skillhost_control::{ChannelRole, UserMessage};
 use skillhost_payload::{
     CallError, ChannelInfo, ErrorKind, MessageButton, OutgoingMessage, PressedButton, SendOutcome,
 };
@@ -33,6 +33,28 @@ fn unavailable() -> Result<SendOutcome, CallError> {
 /// Returns the newest task.
 async fn last_task(scene: &Scene) -> skillhost_tasks::Task {
     scene.hub.queue.list(TaskFilter::default()).await.unwrap().remove(0)
+}
+
+#[tokio::test]
+async fn failed_messages_of_channels_get_replies() {
+    let scene = paired_scene().await;
+    scene.receive(message("hello", "1", "1", "Hello")).await;
+    let written = scene.kernel.messages.lock().unwrap().values().next().cloned().unwrap();
+    scene.hub.handle_dead_message(&written.message_id, 7).await.unwrap();
+    let [reply] = &*scene.take_sent().await else { panic!("one reply") };
+    assert!(reply.ends_with("Send the message again."), "{reply}");
+    // The event may be handled twice.
+    scene.hub.handle_dead_message(&written.message_id, 7).await.unwrap();
+    assert_eq!(scene.take_sent().await, Vec::<String>::new());
+    // What the operator wrote at a terminal has no reply here; a turn after a task has no author.
+    for (id, part) in [("own", None), ("task-1", Some("Ask it for the result."))] {
+        let other = UserMessage { message_id: id.to_owned(), channel: None, ..written.clone() };
+        scene.kernel.messages.lock().unwrap().insert(id.to_owned(), other);
+        scene.hub.handle_dead_message(id, 8).await.unwrap();
+        let sent = scene.take_sent().await;
+        assert_eq!(sent.len(), usize::from(part.is_some()), "{sent:?}");
+        assert!(part.is_none_or(|part| sent[0].ends_with(part)), "{sent:?}");
+    }
 }
 
 #[tokio::test]

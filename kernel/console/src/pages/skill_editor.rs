@@ -3,16 +3,16 @@
 use axum::extract::Path;
 use axum::http::StatusCode;
 use maud::html;
-use serde_json::{Value, json};
+use serde_json::json;
 use skillhost_payload::OperatorCommand;
 
 use crate::error::{ConsoleError, PageResult};
 use crate::form_fields::path_with;
 use crate::layout::NavEntry;
 use crate::pages::skill::{SKILL_FILE, SkillFile, read_file};
-use crate::pages::skills::{parse_structured, text_of};
+use crate::pages::skills::submit_proposal;
 use crate::visible_text::draw_text;
-use crate::visit::{Visit, redirect_to};
+use crate::visit::Visit;
 
 /// The line ends of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,12 +105,7 @@ pub(crate) async fn propose_change(visit: Visit, Path(id): Path<String>) -> Page
         "new_content": content,
         "justification": visit.form.text("justification"),
     });
-    let output = visit.call_tool("propose_skill_update", &arguments).await?;
-    let made: Value = parse_structured(&output)?;
-    tracing::info!(proposal = text_of(&made, "proposal"), "proposal made in the console");
-    // The inbox of the next page shall have the proposal.
-    visit.kernel().refresh_proposals().await?;
-    Ok(redirect_to("/proposals"))
+    submit_proposal(&visit, &arguments).await
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 use axum::extract::Path;
 use axum::http::StatusCode;
 use maud::{Markup, html};
-use serde_json::{Value, json};
+use serde_json::json;
 use skill_diff::unified_diff;
 use skillhost_payload::{CallError, OperatorCommand, SkillVersionFile, SkillVersionSummary};
 
@@ -12,9 +12,9 @@ use crate::diff_view::draw_diff;
 use crate::error::{ConsoleError, PageResult};
 use crate::form_fields::path_with;
 use crate::layout::{NavEntry, draw_badge, draw_empty, draw_facts};
-use crate::pages::skills::{parse_structured, text_of};
+use crate::pages::skills::submit_proposal;
 use crate::visible_text::{draw_text, draw_time, format_count, shorten};
-use crate::visit::{Visit, redirect_to};
+use crate::visit::Visit;
 
 /// The number of the newest versions that are listed.
 const MAX_VERSIONS: usize = 50;
@@ -227,12 +227,7 @@ pub(crate) async fn propose_restore(
         "new_content": text,
         "justification": format!("Restores {path} as it is in version {}.", version.number),
     });
-    let output = visit.call_tool("propose_skill_update", &arguments).await?;
-    let made: Value = parse_structured(&output)?;
-    tracing::info!(proposal = text_of(&made, "proposal"), "restore proposed in the console");
-    // The inbox of the next page shall have the proposal.
-    visit.kernel().refresh_proposals().await?;
-    Ok(redirect_to("/proposals"))
+    submit_proposal(&visit, &arguments).await
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use crate::error::{ConsoleError, PageResult};
 use crate::form_fields::path_with;
 use crate::layout::{NavEntry, draw_badge, draw_empty};
 use crate::visible_text::{draw_text, format_count, to_line};
-use crate::visit::Visit;
+use crate::visit::{Visit, redirect_to};
 
 /// The number of listed skills.
 const MAX_SKILLS: usize = 100;
@@ -101,7 +101,13 @@ pub(crate) fn parse_structured<T: for<'a> Deserialize<'a>>(
         .map_err(|error| failed(format!("the registry's answer is not valid: {error}")))
 }
 
-/// Returns a text of a structured result, or an empty one.
-pub(crate) fn text_of<'a>(value: &'a Value, name: &str) -> &'a str {
-    value.get(name).and_then(Value::as_str).unwrap_or_default()
+/// Proposes a change of a skill with the arguments of `propose_skill_update`.
+pub(crate) async fn submit_proposal(visit: &Visit, arguments: &Value) -> PageResult {
+    let output = visit.call_tool("propose_skill_update", arguments).await?;
+    let made: Value = parse_structured(&output)?;
+    let proposal = made.get("proposal").and_then(Value::as_str);
+    tracing::info!(proposal, "proposal made in the console");
+    // The inbox of the next page shall have the proposal.
+    visit.kernel().refresh_proposals().await?;
+    Ok(redirect_to("/proposals"))
 }

@@ -95,11 +95,9 @@ impl Delivering {
             state.current &= known.is_ok() && Arc::ptr_eq(&handlers, &self.handlers.load());
         }
         known?;
-        for letter in &dead_letters {
-            self.delivery.report_dead_letter(letter).await;
-        }
+        dead_letters.iter().for_each(log_dead_letter);
         if !self.announced {
-            // Also those whose process ended before it could publish them.
+            // The new ones, and those whose process ended before it could publish them.
             for letter in &self.journal.dead_letters().await? {
                 self.delivery.publish_dead_letter(letter).await;
             }
@@ -256,7 +254,8 @@ impl Delivering {
                     event: delivery.event.clone(),
                 };
                 // Published after the journal has it, so that a retry by an operator finds it.
-                self.delivery.report_dead_letter(&letter).await;
+                log_dead_letter(&letter);
+                self.delivery.publish_dead_letter(&letter).await;
                 dead
             }
         };
@@ -311,4 +310,15 @@ fn describe_error(error: &CallError) -> String {
         "" => error.message.clone(),
         hint => format!("{}; {hint}", error.message),
     }
+}
+
+fn log_dead_letter(letter: &DeadLetter) {
+    let DeadLetter { id, subscriber, error, event, .. } = letter;
+    tracing::error!(
+        delivery = id,
+        subscriber,
+        topic = event.topic,
+        error,
+        "event delivery moved to the dead letters"
+    );
 }

@@ -204,7 +204,7 @@ fn kills_lose_and_double_no_message() {
 }
 
 #[test]
-fn author_of_dead_message_is_told_once() {
+fn author_of_dead_message_gets_one_reply() {
     let mock = MockModel::with([Step::text("Lost.").held(), Step::text("Here again.")]);
     let mailbox = Mailbox::new(&mock, "events: {retry_ms: []}\n");
     let home = &mailbox.home;
@@ -216,7 +216,7 @@ fn author_of_dead_message_is_told_once() {
     mock.release();
     // Its only attempt ended with the process.
     let kernel = start_kernel(home);
-    mailbox.wait_for_text("The agent could not answer: every attempt ended early.");
+    mailbox.wait_for_text("The agent could not answer: all attempts failed.");
     mailbox.write(3, "b", "1", "Hello?");
     mailbox.wait_for_text("Here again.");
     kernel.interrupt().success();
@@ -226,8 +226,8 @@ fn author_of_dead_message_is_told_once() {
     assert_eq!(mailbox.wait_for_outcome(4), "refused");
     kernel.interrupt().success();
     assert_eq!(journal_events(home, "event.dead").len(), 1);
-    let told = |sent: &&Value| sent["text"].as_str().unwrap().contains("could not answer");
-    assert_eq!(mailbox.sent().iter().filter(told).count(), 1);
+    let is_failure = |sent: &&Value| sent["text"].as_str().unwrap().contains("could not answer");
+    assert_eq!(mailbox.sent().iter().filter(is_failure).count(), 1);
 }
 
 #[test]

@@ -18,21 +18,14 @@ use crate::console::PAGES;
 use crate::console_scene::ConsoleScene;
 use crate::fixtures::{repository_root, start_kernel};
 use crate::proposals::propose_request;
+use crate::screenshots::NOTES;
 
 /// The widths of pictures in pixels: a telephone, a tablet and a large screen.
 const WIDTHS: [u32; 3] = [390, 1024, 1600];
 const THEMES: [&str; 2] = ["light", "dark"];
 
-const NOTES: &str = "---
-name: release-notes
-description: Writes release notes from merged changes, grouped by what they mean for users. Use when a \
-                     release is prepared or a changelog is requested.
----
-# Release notes
-
-1. Leave out changes that users do not notice.
-2. Write one line per change, with the effect for the user first.
-
+/// The rest of the skill `release-notes`, with a table and code.
+const REST_OF_NOTES: &str = "
 | section | content |
 |---|---|
 | Added | new commands and options |
@@ -65,8 +58,12 @@ fn home_of(scene: &ConsoleScene) -> &TestHome {
     &scene.mailbox.home
 }
 
+fn release_notes() -> String {
+    format!("{NOTES}{REST_OF_NOTES}")
+}
+
 fn meeting_notes() -> String {
-    NOTES.replace("name: release-notes", "name: meeting-notes")
+    release_notes().replace("name: release-notes", "name: meeting-notes")
 }
 
 fn task(title: &str, agent: &str, input: &str) -> NewTask {
@@ -76,10 +73,11 @@ fn task(title: &str, agent: &str, input: &str) -> NewTask {
 /// Writes what a home has before its kernel starts; returns the pages of single rows.
 fn write_rows(scene: &ConsoleScene) -> Vec<(String, String)> {
     let home = home_of(scene);
-    home.write("sandbox/skills/release-notes/SKILL.md", NOTES);
+    home.write("sandbox/skills/release-notes/SKILL.md", release_notes());
     home.write("sandbox/skills/release-notes/references/style.md", "# Style\n\nShort sentences.\n");
     home.write("sandbox/skills/meeting-notes/SKILL.md", meeting_notes());
-    let change = NOTES.replace("for the user first.", "for the user first and its number last.");
+    let change =
+        release_notes().replace("for the user first.", "for the user first and its number last.");
     let request = skill_ledger::ProposeRequest {
         skill_id: "release-notes".into(),
         new_content: Some(change.replace("three", "3")),

@@ -93,16 +93,18 @@ fn check_freezes(tasks: usize, rounds: usize, seed: u64) {
     let mut owners = BTreeMap::new();
     std::thread::scope(|scope| {
         let _end = ReplyEnd(&is_working);
+        for number in 0..tasks {
+            let at = number % KERNELS;
+            owners.insert(submit(&homes[at], "worker", "Do it"), at);
+        }
+        // Every kernel has a task, so that the first stops find work.
+        wait_for_count(&server, "tasks WHERE state = 'running'", KERNELS);
         scope.spawn(|| {
             while is_working.load(Ordering::Relaxed) {
                 mock.release();
                 wait_for_time(REPLY_INTERVAL);
             }
         });
-        for number in 0..tasks {
-            let at = number % KERNELS;
-            owners.insert(submit(&homes[at], "worker", "Do it"), at);
-        }
         let mut random = RandomNumbers(seed);
         for _ in 0..rounds {
             let first = random.below(KERNELS);

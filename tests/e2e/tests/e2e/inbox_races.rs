@@ -375,15 +375,7 @@ fn task_question_races_have_one_decision() {
         let id = race.text("id").to_owned();
         let mut results = race.run(&INBOX_SURFACES, |choice| {
             let content = json!({ "answer": choice, "decision": choice });
-            let mut update = newest_call("", &json!({}));
-            let extensions = json!({ "io.modelcontextprotocol/tasks": {} });
-            update["_meta"]["io.modelcontextprotocol/clientCapabilities"]["extensions"] =
-                extensions;
-            update["taskId"] = json!(handle);
-            update["inputResponses"] = json!({ id: { "action": "accept", "content": content } });
-            // It is acknowledged, whichever decision counts.
-            let _ = client.result("tasks/update", update);
-            RaceResult { surface: "mcp", has_decided: false, message: None }
+            update_task(&mut client, &handle, &id, &content)
         });
         results[3].has_decided = race.closed()["decider"]["surface"] == "mcp";
         let closed = race.check(&results);
@@ -394,6 +386,23 @@ fn task_question_races_have_one_decision() {
         queue.cancel(&task.id);
     }
     kernel.interrupt().success();
+}
+
+/// Answers the question of a task as its MCP client; the reply acknowledges it, whichever decision
+/// counts.
+pub(crate) fn update_task(
+    client: &mut Client,
+    handle: &str,
+    question: &str,
+    content: &Value,
+) -> RaceResult {
+    let mut update = newest_call("", &json!({}));
+    let extensions = json!({ "io.modelcontextprotocol/tasks": {} });
+    update["_meta"]["io.modelcontextprotocol/clientCapabilities"]["extensions"] = extensions;
+    update["taskId"] = json!(handle);
+    update["inputResponses"] = json!({ question: { "action": "accept", "content": content } });
+    let _ = client.result("tasks/update", update);
+    RaceResult { surface: "mcp", has_decided: false, message: None }
 }
 
 #[test]

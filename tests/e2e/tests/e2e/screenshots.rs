@@ -177,7 +177,8 @@ fn to_svg(typed: &str, screen: &str) -> String {
     )
 }
 
-const NOTES: &str = "---
+/// A skill.
+pub(crate) const NOTES: &str = "---
 name: release-notes
 description: Writes release notes from merged changes, grouped by what they mean for users. Use when a \
                      release is prepared or a changelog is requested.

@@ -17,10 +17,10 @@ use test_support::Background;
 use crate::console_client::ConsoleClient;
 use crate::fixtures::{skill_md, start_kernel};
 use crate::home_queue::HomeQueue;
-use crate::inbox_races::{Race, RaceResult, connect, races, sha256_hex, socket_of};
+use crate::inbox_races::{Race, RaceResult, connect, races, sha256_hex, socket_of, update_task};
 use crate::mailbox::Mailbox;
 use crate::mcp_client::Client;
-use crate::mcp_consents::{newest_call, only_question};
+use crate::mcp_consents::only_question;
 
 const CHOICES: [&str; 2] = ["approve", "refuse"];
 const SKILL: &str = "sandbox/skills/greet/SKILL.md";
@@ -213,7 +213,7 @@ fn answer_request(client: &mut Client, asked: &Value, call: u64, choice: &str) -
 }
 
 fn greeting(body: &str) -> String {
-    skill_md("Greets people. Use when somebody arrives.", body)
+    skill_md("Greets people. Use when a person arrives.", body)
 }
 
 /// Prints how often each surface was the first, if the number of races says something about it.
@@ -233,16 +233,7 @@ fn five_surfaces_decide_consent_once() {
         let (task, handle) = scene.park_task(number);
         let question = only_question(&scene.mailbox.home);
         let (results, closed) = scene.run(number, question, CHOICES, |client, choice, id| {
-            let content = json!({ "decision": choice });
-            let mut update = newest_call("", &json!({}));
-            let extensions = json!({ "io.modelcontextprotocol/tasks": {} });
-            update["_meta"]["io.modelcontextprotocol/clientCapabilities"]["extensions"] =
-                extensions;
-            update["taskId"] = json!(handle);
-            update["inputResponses"] = json!({ id: { "action": "accept", "content": content } });
-            // It is acknowledged, whichever decision counts.
-            let _ = client.result("tasks/update", update);
-            RaceResult { surface: "mcp", has_decided: false, message: None }
+            update_task(client, &handle, id, &json!({ "decision": choice }))
         });
         *winners.entry(scene.check(&results, &closed)).or_default() += 1;
         // The decision has woken the task once.

@@ -100,9 +100,8 @@ fn task_starts_after_completed_one() {
     kernel.interrupt().success();
 }
 
-#[test]
-fn ended_task_wakes_its_agent() {
-    let mock = MockModel::new();
+/// Answers an agent that submits a task with a turn at its end, and the task by `help`.
+fn answer_woken_agent(mock: &MockModel, help: impl Fn() -> Step + Send + Sync + 'static) {
     let submit = r#"{"agent":"helper","task":"Help out","key":"k","on_end":"wake"}"#;
     mock.answer_with(move |request| {
         let has_woken = request.last_text().contains("has completed");
@@ -110,9 +109,15 @@ fn ended_task_wakes_its_agent() {
             (true, ..) => Step::text("Thanks for the help."),
             (false, true, 0) => Step::calls("submit_task", submit),
             (false, true, _) => Step::text("Submitted."),
-            (false, false, _) => Step::text("I have helped."),
+            (false, false, _) => help(),
         })
     });
+}
+
+#[test]
+fn ended_task_wakes_its_agent() {
+    let mock = MockModel::new();
+    answer_woken_agent(&mock, || Step::text("I have helped."));
     let home = workers_home(&mock);
     let kernel = start_kernel(&home);
     let output = ask_agent(&home, "worker", "Get help").success();
@@ -137,16 +142,7 @@ fn ended_task_wakes_its_agent() {
 #[test]
 fn wake_waits_for_thread_in_use() {
     let mock = MockModel::new();
-    let submit = r#"{"agent":"helper","task":"Help out","key":"k","on_end":"wake"}"#;
-    mock.answer_with(move |request| {
-        let has_woken = request.last_text().contains("has completed");
-        Some(match (has_woken, mentions(request, "Get help"), count_results(request)) {
-            (true, ..) => Step::text("Thanks for the help."),
-            (false, true, 0) => Step::calls("submit_task", submit),
-            (false, true, _) => Step::text("Submitted."),
-            (false, false, _) => Step::text("I have helped.").held(),
-        })
-    });
+    answer_woken_agent(&mock, || Step::text("I have helped.").held());
     let home = workers_home(&mock);
     let kernel = start_kernel(&home);
     ask_agent(&home, "worker", "Get help").success();
