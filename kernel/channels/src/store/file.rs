@@ -120,14 +120,16 @@ fn create_tables(conn: &mut Connection) -> StoreResult<()> {
 
 /// Returns the version of the schema, 0 for a file without tables.
 fn check_version(conn: &Connection) -> StoreResult<i64> {
-    let found: i64 = conn.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    // Both are read in one snapshot, as another connection may create the tables in between.
+    let snapshot = conn.unchecked_transaction()?;
+    let found: i64 = snapshot.pragma_query_value(None, "user_version", |row| row.get(0))?;
     if found > VERSION {
         return Err(ChannelStoreError::Newer { found, supported: VERSION });
     }
     if found == 0 {
         // A database of another program also has version 0, but it has tables.
         let tables = "SELECT count(*) FROM sqlite_master";
-        if conn.query_row(tables, [], |row| row.get::<_, i64>(0))? > 0 {
+        if snapshot.query_row(tables, [], |row| row.get::<_, i64>(0))? > 0 {
             return Err(ChannelStoreError::Damaged("it belongs to another program".to_owned()));
         }
     }

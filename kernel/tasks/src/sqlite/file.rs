@@ -105,7 +105,10 @@ fn open_connection(path: &Path, flags: OpenFlags) -> StoreResult<Connection> {
 
 /// Returns the version of the schema, or `None` for a file without tables.
 fn check_version(conn: &Connection) -> StoreResult<Option<i64>> {
-    let version: i64 = conn.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    // Both are read in one snapshot: another connection may create the tables in between, and the
+    // file would seem to be that of another program.
+    let snapshot = conn.unchecked_transaction()?;
+    let version: i64 = snapshot.pragma_query_value(None, "user_version", |row| row.get(0))?;
     if version > schema::LATEST_VERSION {
         return Err(QueueError::new(
             QueueErrorKind::Newer,
@@ -121,7 +124,7 @@ fn check_version(conn: &Connection) -> StoreResult<Option<i64>> {
     }
     // A database of another program also has version 0, but it has tables.
     let tables = "SELECT count(*) FROM sqlite_master";
-    match conn.query_row(tables, [], |row| row.get::<_, i64>(0))? {
+    match snapshot.query_row(tables, [], |row| row.get::<_, i64>(0))? {
         0 => Ok(None),
         _ => Err(damage_error("the file is not a task store")),
     }
@@ -162,4 +165,24 @@ fn file_id(found: &fs::Metadata) -> (u64, u64) {
 fn file_id(_: &fs::Metadata) -> (u64, u64) {
     // The standard library has no stable file identity outside of Unix.
     (0, 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn store_in_creation_is_not_damaged() {
+        for _ in 0..200 {
+            let directory = tempfile::tempdir().unwrap();
+            let path = directory.path().join("work.db");
+            std::thread::scope(|scope| {
+                let creator = scope.spawn(|| open_writable(&path).map(drop));
+                while open_readable(&path).unwrap().is_none() {
+                    std::thread::yield_now();
+                }
+                creator.join().unwrap().unwrap();
+            });
+        }
+    }
 }
