@@ -131,12 +131,18 @@ fn installation_is_complete() {
     share/skillhost/manifests/web_search/manifest.yaml
     share/skillhost/manifests/webhook/manifest.yaml
     share/skillhost/skills/code-review/SKILL.md
+    share/skillhost/skills/code-review/evals/evals.json
+    share/skillhost/skills/code-review/evals/triggers.json
     share/skillhost/skills/code-review/references/rust.md
     share/skillhost/skills/extension-development/SKILL.md
+    share/skillhost/skills/extension-development/evals/triggers.json
     share/skillhost/skills/extension-development/references/protocols.md
     share/skillhost/skills/skill-authoring/SKILL.md
+    share/skillhost/skills/skill-authoring/evals/evals.json
+    share/skillhost/skills/skill-authoring/evals/triggers.json
     share/skillhost/skills/skill-authoring/references/specification.md
     share/skillhost/skills/task-decomposition/SKILL.md
+    share/skillhost/skills/task-decomposition/evals/triggers.json
     share/zsh/site-functions/_skillhost
     ");
     assert!(all.contains(&"share/man/man1/skillhost-skill-validate.1".to_owned()), "{all:?}");
@@ -343,12 +349,18 @@ fn init_keeps_existing_home() {
     manifests/web_search/manifest.yaml
     manifests/webhook/manifest.yaml
     sandbox/skills/code-review/SKILL.md
+    sandbox/skills/code-review/evals/evals.json
+    sandbox/skills/code-review/evals/triggers.json
     sandbox/skills/code-review/references/rust.md
     sandbox/skills/extension-development/SKILL.md
+    sandbox/skills/extension-development/evals/triggers.json
     sandbox/skills/extension-development/references/protocols.md
     sandbox/skills/skill-authoring/SKILL.md
+    sandbox/skills/skill-authoring/evals/evals.json
+    sandbox/skills/skill-authoring/evals/triggers.json
     sandbox/skills/skill-authoring/references/specification.md
     sandbox/skills/task-decomposition/SKILL.md
+    sandbox/skills/task-decomposition/evals/triggers.json
     skillhost.yaml
     ");
     assert_eq!(first.json()["made"].as_array().map(Vec::len), Some(made.len()));
