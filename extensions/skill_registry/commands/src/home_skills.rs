@@ -186,7 +186,7 @@ fn root_options(session: &CliContext, roots: &SkillRoots) -> Result<StoreOptions
     Ok(StoreOptions { roots: named, ..StoreOptions::default() })
 }
 
-fn home_options(session: &CliContext) -> Result<StoreOptions, CliError> {
+pub(super) fn home_options(session: &CliContext) -> Result<StoreOptions, CliError> {
     let home = session.home()?;
     home.check_links("data")?;
     let mut config = registry_config(session, &home)?;

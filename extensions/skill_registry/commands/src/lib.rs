@@ -47,6 +47,7 @@ mod search;
 mod skills_ref;
 mod states;
 mod stats;
+mod test;
 mod validate;
 mod waiting;
 mod wording;
@@ -94,6 +95,7 @@ pub fn cmd_skill(
         }
         SkillCommand::Validate(args) => validate::cmd_skill_validate(session, args),
         SkillCommand::Lint(args) => lint::cmd_skill_lint(session, args),
+        SkillCommand::Test(args) => test::cmd_skill_test(session, args),
         SkillCommand::Lsp => lsp::cmd_skill_lsp(session),
         SkillCommand::Fmt(args) => fmt::cmd_skill_fmt(session, args),
         SkillCommand::Call(args) => call::cmd_skill_call(session, args, kernel),

@@ -38,13 +38,12 @@ use yaml_tree::{Mapping, Span, Value, YamlStyle};
 
 pub use composition::{ExecutionOrder, SkillComposition, SkillDependency};
 pub use finding::ExtendedFinding;
-pub use scenarios::{AssertionType, TestAssertion, TestCase, TestScenario};
+pub use reader::{FieldRecord, FindingAnchor, RecordReader, SectionRules, excerpt};
+pub use scenarios::{AssertionType, TestAssertion, TestCase, TestScenario, read_test_assertion};
 pub use security::{CapabilityDeclaration, FileSystemScope, SecurityManifest};
 pub(crate) use tools::tool_name;
 pub use tools::{ToolBinding, ToolDependency};
 pub use version::ToolVersion;
-
-use reader::{FindingAnchor, RecordReader};
 
 /// The declarations of a skill beyond the standard.
 ///

@@ -1,11 +1,14 @@
 //! The catalog block of one turn: every skill where they are few, else those that matter.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use skill_catalog::{AgentScope, CatalogView, SharedCatalog, Skill, Snapshot};
-use skill_format::{CatalogItem, RenderedSelection, SkillSelection, render_selection};
+use skill_format::{
+    CatalogItem, RenderReport, RenderedSelection, SkillSelection, render_selection,
+};
 
 use self::memory::{LastBlock, SessionMemory};
 use crate::search::RankedSkills;
@@ -118,6 +121,37 @@ impl CatalogBlocks {
         Some(text)
     }
 
+    /// Composes the block of an agent's first turn with a prompt; no session remembers it.
+    #[must_use]
+    pub fn first_block(
+        &self,
+        snapshot: &Snapshot,
+        turn: &BlockRequest<'_>,
+        search: MatchFn<'_>,
+    ) -> FirstBlock {
+        let view = snapshot.view(turn.scope);
+        let picked = BlockCandidates::new(snapshot, view, &[], search);
+        // The same decision as for a prompt: all skills if they are few and fit, else a selection.
+        let full = view.catalog(snapshot, turn.budget_chars);
+        let full = full.filter(|catalog| self.lists_all(view, catalog));
+        let lists_all = full.is_some();
+        let (text, report, ids) = match full {
+            Some(catalog) => {
+                let listed = view.skills(snapshot).take(catalog.report.listed);
+                let ids = listed.map(|skill| skill.id().to_string()).collect();
+                (Some(Arc::clone(&catalog.text)), Some(catalog.report), ids)
+            }
+            None => match picked.render(snapshot, view, None, turn.budget_chars) {
+                Some(made) => {
+                    let ids = made.shown.ids().map(str::to_owned).collect();
+                    (Some(made.catalog.text.into()), Some(made.catalog.report), ids)
+                }
+                None => (None, None, Vec::new()),
+            },
+        };
+        FirstBlock { text, report, ids, lists_all, found: picked.found }
+    }
+
     /// Records that a session read a skill.
     pub fn record_read(&self, session_id: &str, agent_id: &str, skill_id: &str) {
         self.memory().record_read(session_id, agent_id, skill_id);
@@ -133,6 +167,30 @@ impl CatalogBlocks {
         // Every field of the session is replaced, so a panic of another holder leaves no mixed
         // state.
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The block of an agent's first turn with a prompt, and the ranking from which it was picked.
+#[derive(Clone, Debug)]
+pub struct FirstBlock {
+    /// The text; `None` if the agent sees no skills.
+    pub text: Option<Arc<str>>,
+    /// The cuts of the text.
+    pub report: Option<RenderReport>,
+    /// The ids of the skills with a line, in the order of their lines.
+    pub ids: Vec<String>,
+    /// `true` if every skill is listed, whatever the prompt is.
+    pub lists_all: bool,
+    /// The matches of the prompt.
+    pub found: RankedSkills,
+}
+
+impl FirstBlock {
+    /// Returns the ids of the skills whose line has a description.
+    #[must_use]
+    pub fn described_ids(&self) -> HashSet<&str> {
+        let text = self.text.as_deref().unwrap_or_default();
+        text.lines().filter_map(skill_format::described_id).collect()
     }
 }
 

@@ -36,7 +36,7 @@ mod search;
 mod tools;
 mod versions;
 
-pub use block::{BlockRequest, CatalogBlocks, MatchFn, explain_catalog};
+pub use block::{BlockRequest, CatalogBlocks, FirstBlock, MatchFn, explain_catalog};
 pub use caller::{audience_of, author_of};
 pub use config::{RegistryConfig, SearchEmbeddings};
 pub use events::{to_ledger_events, to_skill_events};

@@ -339,6 +339,34 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("skill-search", &[]),
     ("skill-format", &["skillhost-payload", "yaml-tree"]),
     ("skill-compat", &["skill-format", "yaml-tree"]),
+    (
+        "skill-evals",
+        // Reads the test scenarios of the extended specification.
+        &["skill-compat", "skill-format", "yaml-tree"],
+    ),
+    (
+        "skill-testing",
+        &[
+            "skill-catalog",
+            "skill-compat",
+            "skill-evals",
+            "skill-format",
+            "skill-search",
+            "skill-service",
+            "skillhost-files",
+        ],
+    ),
+    (
+        "skill-test-command",
+        &[
+            "skill-catalog",
+            "skill-evals",
+            "skill-format",
+            "skill-testing",
+            "skillhost-files",
+            "skillhost-terminal",
+        ],
+    ),
     ("skill-rules", &["skill-compat", "skill-format", "skillhost-payload", "yaml-tree"]),
     ("skill-catalog", &["skill-format", "skillhost-files", "skillhost-payload"]),
     (
@@ -376,6 +404,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "skill-commands",
         &[
             "skill-service",
+            "skill-test-command",
+            "skill-testing",
             "skill-ledger",
             "skill-catalog",
             "skill-lsp",
@@ -393,6 +423,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "skillhost-terminal",
             "skillhost-control",
             "skillhost-home",
+            "skillhost-manifest",
             "skillhost-payload",
             "skillhost-files",
         ],

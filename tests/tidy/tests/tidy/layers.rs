@@ -15,8 +15,8 @@ pub(super) const LAYERS: &[&[&str]] = &[
         "bundled-webhook",
     ],
     &["skillhost-kernel", "skillhost-mcp", "skillhost-chat", "skill-commands", "skill-registry"],
-    &["skillhost-programs", "skillhost-engine"],
-    &["skillhost-handlers"],
+    &["skillhost-programs", "skillhost-engine", "skill-test-command"],
+    &["skillhost-handlers", "skill-testing"],
     &[
         "skillhost-agents",
         "skillhost-process",
@@ -41,6 +41,7 @@ pub(super) const LAYERS: &[&[&str]] = &[
     &[
         "skillhost-control",
         "skillhost-workspaces",
+        "skill-evals",
         "skill-rules",
         "skillhost-echo",
         "skillhost-embedding",

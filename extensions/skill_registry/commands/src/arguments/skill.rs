@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
+use skill_test_command::TestArgs;
+
 use super::export::ExportArgs;
 use super::paths::{SkillPaths, SkillRoots};
 use super::policy::{PolicyArgs, PolicyFileArgs, ProfileArg};
@@ -85,6 +87,8 @@ pub enum SkillCommand {
     Validate(ValidateArgs),
     /// Lint skills; exit 1 on a finding
     Lint(LintArgs),
+    /// Test skills against their cases
+    Test(TestArgs),
     /// Run a language server for SKILL.md on standard input and output
     #[command(after_help = "\
 Editors start it; docs/lint.md has the settings for Neovim, Helix and VS Code. It reports the findings

@@ -5,30 +5,30 @@ use yaml_tree::{Mapping, Scalar, Span, Value, YamlStyle};
 use super::finding::ExtendedFinding;
 
 /// The ids of the rules for the findings of one type.
-pub(super) struct SectionRules {
+pub struct SectionRules {
     /// The canonical key.
-    pub(super) name: &'static str,
+    pub name: &'static str,
     /// The rule for a value of the wrong type.
-    pub(super) kind: &'static str,
+    pub kind: &'static str,
     /// The rule for a missing field.
-    pub(super) required: &'static str,
+    pub required: &'static str,
     /// The rule for a text that is not allowed.
-    pub(super) value: &'static str,
+    pub value: &'static str,
     /// The rule for an unknown field.
-    pub(super) unknown: &'static str,
+    pub unknown: &'static str,
 }
 
 /// A map with the fields of a type.
-pub(super) struct FieldRecord<'v> {
+pub struct FieldRecord<'v> {
     /// The name in messages, such as `security.capabilities[2]`.
-    pub(super) name: String,
+    pub name: String,
     span: Span,
     fields: Vec<(&'static str, &'v Value)>,
 }
 
 /// The position at which findings in a value are reported.
 #[derive(Clone, Copy)]
-pub(super) enum FindingAnchor {
+pub enum FindingAnchor {
     /// The position of the value.
     Own,
     /// A fixed position.
@@ -39,9 +39,11 @@ pub(super) enum FindingAnchor {
 }
 
 /// A reader of values that collects findings.
-pub(super) struct RecordReader<'a> {
-    pub(super) rules: &'static SectionRules,
-    pub(super) anchor: FindingAnchor,
+pub struct RecordReader<'a> {
+    /// The rules of its findings.
+    pub rules: &'static SectionRules,
+    /// The position of its findings.
+    pub anchor: FindingAnchor,
     noticed: &'a mut Vec<ExtendedFinding>,
 }
 
@@ -69,7 +71,9 @@ pub(super) fn is_spelling(name: &str, key: &str) -> bool {
 }
 
 impl<'a> RecordReader<'a> {
-    pub(super) fn new(
+    /// Creates a reader that adds its findings to a list.
+    #[must_use]
+    pub fn new(
         rules: &'static SectionRules,
         anchor: FindingAnchor,
         noticed: &'a mut Vec<ExtendedFinding>,
@@ -77,7 +81,8 @@ impl<'a> RecordReader<'a> {
         Self { rules, anchor, noticed }
     }
 
-    pub(super) fn report(
+    /// Adds a finding at a position of the tree.
+    pub fn report(
         &mut self,
         rule: &'static str,
         at: Span,
@@ -101,7 +106,7 @@ impl<'a> RecordReader<'a> {
     }
 
     /// Reads a map; of a repeated key, the first one counts.
-    pub(super) fn read_record<'v>(
+    pub fn read_record<'v>(
         &mut self,
         name: String,
         value: &'v Value,
@@ -130,13 +135,13 @@ impl<'a> RecordReader<'a> {
     }
 
     /// Reads a list field; an absent optional one is empty.
-    pub(super) fn read_list<'v>(
+    pub fn read_list<'v>(
         &mut self,
         record: &FieldRecord<'v>,
         field: &'static str,
         required: bool,
     ) -> &'v [Value] {
-        match record.non_blank(field) {
+        match record.value(field) {
             Some(Value::Sequence(list)) => &list.items,
             Some(value) => {
                 self.report_type(&format!("{}.{field}", record.name), value, "a list");
@@ -152,30 +157,26 @@ impl<'a> RecordReader<'a> {
     }
 
     /// Reads a required text; a blank text counts as missing.
-    pub(super) fn required_text(
+    pub fn required_text(
         &mut self,
         record: &FieldRecord<'_>,
         field: &'static str,
     ) -> Option<String> {
         // Reported once here; the read below stays silent about a missing field.
-        if record.non_blank(field).is_none() {
+        if record.value(field).is_none() {
             self.report_missing(record, field);
         }
         self.read_text(record, field)
     }
 
     /// Reads a text; a blank text counts as missing.
-    pub(super) fn read_text(
-        &mut self,
-        record: &FieldRecord<'_>,
-        field: &'static str,
-    ) -> Option<String> {
-        let value = record.non_blank(field)?;
+    pub fn read_text(&mut self, record: &FieldRecord<'_>, field: &'static str) -> Option<String> {
+        let value = record.value(field)?;
         self.read_plain_text(&format!("{}.{field}", record.name), value)
     }
 
     /// Reads a value that must be a text.
-    pub(super) fn read_plain_text(&mut self, name: &str, value: &Value) -> Option<String> {
+    pub fn read_plain_text(&mut self, name: &str, value: &Value) -> Option<String> {
         let Value::Scalar(scalar) = value else {
             self.report_type(name, value, "a string");
             return None;
@@ -192,12 +193,8 @@ impl<'a> RecordReader<'a> {
     }
 
     /// Reads a boolean.
-    pub(super) fn read_boolean(
-        &mut self,
-        record: &FieldRecord<'_>,
-        field: &'static str,
-    ) -> Option<bool> {
-        let value = record.non_blank(field)?;
+    pub fn read_boolean(&mut self, record: &FieldRecord<'_>, field: &'static str) -> Option<bool> {
+        let value = record.value(field)?;
         let text = value.as_str().map(str::trim).unwrap_or_default();
         let flag = match text {
             "true" | "True" | "TRUE" => Some(true),
@@ -217,32 +214,32 @@ impl<'a> RecordReader<'a> {
     }
 
     /// Reads a required boolean.
-    pub(super) fn required_boolean(
+    pub fn required_boolean(
         &mut self,
         record: &FieldRecord<'_>,
         field: &'static str,
     ) -> Option<bool> {
-        if record.non_blank(field).is_none() {
+        if record.value(field).is_none() {
             self.report_missing(record, field);
         }
         self.read_boolean(record, field)
     }
 
     /// Reads a required word out of several.
-    pub(super) fn required_keyword<T: Copy>(
+    pub fn required_keyword<T: Copy>(
         &mut self,
         record: &FieldRecord<'_>,
         field: &'static str,
         words: &[(&str, T)],
     ) -> Option<T> {
-        if record.non_blank(field).is_none() {
+        if record.value(field).is_none() {
             self.report_missing(record, field);
         }
         self.read_keyword(record, field, words)
     }
 
     /// Reads a word out of several.
-    pub(super) fn read_keyword<T: Copy>(
+    pub fn read_keyword<T: Copy>(
         &mut self,
         record: &FieldRecord<'_>,
         field: &'static str,
@@ -271,12 +268,14 @@ impl<'v> FieldRecord<'v> {
     }
 
     /// Returns the value of a field that is present and not blank.
-    fn non_blank(&self, field: &str) -> Option<&'v Value> {
+    #[must_use]
+    pub fn value(&self, field: &str) -> Option<&'v Value> {
         self.get(field).filter(|value| value.as_str().is_none_or(|text| !text.trim().is_empty()))
     }
 
     /// Returns the position of a field's value, or of the record if the field is missing.
-    pub(super) fn field_span(&self, field: &str) -> Span {
+    #[must_use]
+    pub fn field_span(&self, field: &str) -> Span {
         self.get(field).map_or(self.span, Value::span)
     }
 }
@@ -309,7 +308,7 @@ fn core_schema_kind(scalar: &Scalar) -> Option<&'static str> {
 }
 
 /// Returns the start of a text for use in a message.
-pub(super) fn excerpt(text: &str) -> String {
+pub fn excerpt(text: &str) -> String {
     // The text is untrusted and may be long.
     text.chars().take(60).collect()
 }

@@ -136,16 +136,47 @@ fn read_assertions(
     let mut assertions = Vec::new();
     for (index, item) in items.iter().enumerate() {
         let name = format!("{case}.assertions[{index}]");
-        let Some(record) = reader.read_record(name, item, &["type", "value", "description"]) else {
-            continue;
-        };
-        let kind = reader.required_keyword(&record, "type", &TYPES);
-        let value = reader.required_text(&record, "value").unwrap_or_default();
-        let description = reader.read_text(&record, "description");
-        // Without a known kind, the value has no meaning.
-        if let Some(kind) = kind {
-            assertions.push(TestAssertion { kind, value, description });
-        }
+        assertions.extend(read_test_assertion(reader, name, item));
     }
     assertions
+}
+
+/// Reads a condition; `name` is its name in findings.
+pub fn read_test_assertion(
+    reader: &mut RecordReader<'_>,
+    name: String,
+    item: &Value,
+) -> Option<TestAssertion> {
+    let record = reader.read_record(name, item, &["type", "value", "description"])?;
+    let kind = reader.required_keyword(&record, "type", &TYPES);
+    let value = reader.required_text(&record, "value").unwrap_or_default();
+    let description = reader.read_text(&record, "description");
+    // Without a known kind, the value has no meaning.
+    kind.map(|kind| TestAssertion { kind, value, description })
+}
+
+impl AssertionType {
+    /// Returns its name in files.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Contains => "contains",
+            Self::NotContains => "not-contains",
+            Self::MatchesRegex => "matches-regex",
+            Self::FileCreated => "file-created",
+            Self::FileModified => "file-modified",
+            Self::CommandExecuted => "command-executed",
+            Self::Custom => "custom",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_kinds_agree() {
+        assert!(TYPES.iter().all(|(name, kind)| kind.as_str() == *name));
+    }
 }

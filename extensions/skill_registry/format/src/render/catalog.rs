@@ -92,6 +92,14 @@ pub(super) fn omitted_line(omitted: usize) -> String {
     format!("({omitted} more: list_skills(query))")
 }
 
+/// Returns the id of a line of a catalog, or `None` if the line has no description or belongs to no
+/// skill.
+#[must_use]
+pub fn described_id(line: &str) -> Option<&str> {
+    let (id, rest) = line.strip_prefix("• `")?.split_once('`')?;
+    rest.starts_with(" — ").then_some(id)
+}
+
 /// The parts of one line.
 pub(super) struct CatalogEntry<'a> {
     id: Cow<'a, str>,

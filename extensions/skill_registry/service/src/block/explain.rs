@@ -7,7 +7,7 @@ use serde_json::json;
 use skill_catalog::{SkillState, Snapshot, TrustLevel, UnmatchedPattern};
 use skill_format::{RenderReport, sanitize_line};
 
-use super::{BlockCandidates, BlockRequest, CatalogBlocks, MatchFn};
+use super::{BlockRequest, CatalogBlocks, FirstBlock, MatchFn};
 use crate::search::{RankedSkill, RankedSkills};
 use crate::tools::ToolAnswer;
 
@@ -67,25 +67,9 @@ pub fn explain_catalog(
     search: MatchFn<'_>,
 ) -> ToolAnswer {
     let view = snapshot.view(turn.scope);
-    let picked = BlockCandidates::new(snapshot, view, &[], search);
-    // The same decision as for a prompt: all skills if they are few and fit, else a selection.
-    let full = view.catalog(snapshot, turn.budget_chars);
-    // The condition of the block itself, so that the explanation is true of it.
-    let full = full.filter(|catalog| blocks.lists_all(view, catalog));
-    let lists_all = full.is_some();
-    let (report, ids): (Option<RenderReport>, Vec<String>) = match full {
-        Some(catalog) => {
-            let listed = view.skills(snapshot).take(catalog.report.listed);
-            (Some(catalog.report), listed.map(|skill| skill.id().to_string()).collect())
-        }
-        None => picked
-            .render(snapshot, view, None, turn.budget_chars)
-            .map_or_else(Default::default, |made| {
-                (Some(made.catalog.report), made.shown.ids().map(str::to_owned).collect())
-            }),
-    };
-    let ranks: HashMap<&str, (usize, &RankedSkill)> = picked
-        .found
+    let block = blocks.first_block(snapshot, turn, search);
+    let FirstBlock { report, ids, lists_all, found, .. } = &block;
+    let ranks: HashMap<&str, (usize, &RankedSkill)> = found
         .hits
         .iter()
         .enumerate()
@@ -130,12 +114,12 @@ pub fn explain_catalog(
         "lists_all": lists_all,
         "block": report,
         "order": ids,
-        "ranked_by": picked.found.by.as_str(),
+        "ranked_by": found.by.as_str(),
         "skills": skills,
         "unmatched_globs": globs,
         "unmatched_settings": settings,
     });
-    let text = render_explanation(&skills, report, lists_all, &picked.found, &globs, &settings);
+    let text = render_explanation(&skills, *report, *lists_all, found, &globs, &settings);
     ToolAnswer { text, structured, read: None }
 }
 

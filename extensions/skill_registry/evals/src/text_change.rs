@@ -1,0 +1,255 @@
+//! Comparisons of the text of a skill with that of a proposal.
+
+use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use serde::Serialize;
+use skill_compat::extended::{AssertionType, TestAssertion};
+
+use crate::case::{CaseAssertion, OutputCase, TriggerCase};
+
+/// The words of a shingle.
+const SHINGLE: usize = 5;
+
+/// The part of a rejected edit that makes another one its repetition, in percent.
+const REPEATED_PERCENT: usize = 90;
+
+/// The words of a query in a row that count as copied.
+const COPIED_WORDS: usize = 6;
+
+/// The characters from which on the literal of an assertion counts as copied.
+const LITERAL_CHARS: usize = 8;
+
+/// The kind of difference between two texts of a skill.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TextChange {
+    /// The texts are equal.
+    Unchanged,
+    /// Only white space differs, outside of code.
+    Cosmetic,
+    /// Words or code differ.
+    Changed,
+}
+
+/// Compares two texts of a file.
+///
+/// White space counts in fenced code, where it may have a meaning, and nowhere else.
+#[must_use]
+pub fn compare_skill_texts(base: &str, new: &str) -> TextChange {
+    if base == new {
+        TextChange::Unchanged
+    } else if normalize_space(base) == normalize_space(new) {
+        TextChange::Cosmetic
+    } else {
+        TextChange::Changed
+    }
+}
+
+/// Returns the words and lines of code of a text.
+fn normalize_space(text: &str) -> Vec<&str> {
+    let mut parts = Vec::new();
+    let mut fence: Option<&str> = None;
+    for line in text.lines() {
+        let trimmed = line.trim();
+        let marks = trimmed.len() - trimmed.trim_start_matches(['`', '~']).len();
+        match fence {
+            Some(open) => {
+                parts.push(line.trim_end());
+                if marks >= open.len() && trimmed.starts_with(open) && trimmed.len() == marks {
+                    fence = None;
+                }
+            }
+            None => {
+                parts.extend(trimmed.split_whitespace());
+                let is_fence = trimmed.starts_with("```") || trimmed.starts_with("~~~");
+                fence = is_fence.then(|| &trimmed[..marks]);
+            }
+        }
+    }
+    parts
+}
+
+/// Returns the hashed runs of five words in the lines that an edit adds or removes. Case and
+/// punctuation do not count.
+#[must_use]
+pub fn shingles_of(base: &str, new: &str) -> HashSet<u64> {
+    let (before, after) = (word_lines(base), word_lines(new));
+    // A run that is removed differs from one that is added.
+    let mut shingles = HashSet::new();
+    for (is_added, lines, others) in [(true, &after, &before), (false, &before, &after)] {
+        let others: HashSet<&Vec<String>> = others.iter().collect();
+        for passage in lines.split(|line| others.contains(line)) {
+            // Lines in a row are one passage, because editors wrap text differently.
+            let words: Vec<&String> = passage.iter().flatten().collect();
+            let length = SHINGLE.min(words.len()).max(1);
+            for run in words.windows(length) {
+                let mut hasher = DefaultHasher::new();
+                (is_added, run).hash(&mut hasher);
+                shingles.insert(hasher.finish());
+            }
+        }
+    }
+    shingles
+}
+
+/// Returns the words of each line that has words.
+fn word_lines(text: &str) -> Vec<Vec<String>> {
+    text.lines().map(words_of).filter(|words| !words.is_empty()).collect()
+}
+
+fn words_of(text: &str) -> Vec<String> {
+    let words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+    words.map(str::to_lowercase).collect()
+}
+
+/// Returns whether an edit makes most of a rejected one again; both are given by [`shingles_of`].
+#[must_use]
+pub fn is_repeated_edit(edit: &HashSet<u64>, rejected: &HashSet<u64>) -> bool {
+    let common = edit.intersection(rejected).count();
+    !rejected.is_empty() && common * 100 >= rejected.len() * REPEATED_PERCENT
+}
+
+/// Text of a case that an edit adds to a skill.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LeakedText {
+    /// The case.
+    pub case: String,
+    /// The copied text, as the case has it.
+    pub text: String,
+}
+
+/// Finds the texts of cases that a new text has and the base has not: six words of a query in a
+/// row, and the literal of an assertion with at least eight characters.
+#[must_use]
+pub fn find_leaks(
+    base: &str,
+    new: &str,
+    triggers: &[TriggerCase],
+    outputs: &[OutputCase],
+) -> Vec<LeakedText> {
+    let (base, new) = (SearchedText::new(base), SearchedText::new(new));
+    let is_added = |words: &[String]| new.has_words(words) && !base.has_words(words);
+    let mut leaks = Vec::new();
+    let queries = triggers.iter().map(|case| (&case.name, &case.query));
+    let prompts = outputs.iter().map(|case| (&case.id, &case.prompt));
+    for (name, query) in queries.chain(prompts) {
+        let words = words_of(query);
+        // A shorter query is copied only as a whole, and single words are not.
+        let run = words.len().clamp(2, COPIED_WORDS);
+        if let Some(copied) = words.windows(run).find(|run| is_added(run)) {
+            leaks.push(LeakedText { case: name.clone(), text: copied.join(" ") });
+        }
+    }
+    for case in outputs {
+        let literals = case.assertions.iter().filter_map(literal_of);
+        let added =
+            literals.filter(|literal| new.has_literal(literal) && !base.has_literal(literal));
+        leaks.extend(
+            added.map(|literal| LeakedText { case: case.id.clone(), text: literal.to_owned() }),
+        );
+    }
+    leaks
+}
+
+/// Returns the text that a reply needs to satisfy an assertion, if it is long enough to be copied.
+fn literal_of(assertion: &CaseAssertion) -> Option<&str> {
+    let CaseAssertion::Typed(TestAssertion { kind, value, .. }) = assertion else { return None };
+    let is_literal = matches!(kind, AssertionType::Contains | AssertionType::CommandExecuted);
+    (is_literal && value.chars().count() >= LITERAL_CHARS).then_some(value)
+}
+
+/// A text in which texts of cases are searched.
+struct SearchedText {
+    /// The words, each between blanks.
+    words: String,
+    /// The lower-case text with single blanks.
+    literal: String,
+}
+
+impl SearchedText {
+    fn new(text: &str) -> Self {
+        Self { words: join_words(&words_of(text)), literal: fold_literal(text) }
+    }
+
+    fn has_words(&self, words: &[String]) -> bool {
+        self.words.contains(&join_words(words))
+    }
+
+    fn has_literal(&self, literal: &str) -> bool {
+        self.literal.contains(&fold_literal(literal))
+    }
+}
+
+fn join_words(words: &[String]) -> String {
+    format!(" {} ", words.join(" "))
+}
+
+fn fold_literal(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{parse_evals, parse_triggers};
+
+    const BASE: &str =
+        "# Forms\n\nFill in each field.\n\n```py\nif x:\n    y()\n```\n\nThen save it.\n";
+
+    #[test]
+    fn only_space_outside_code_is_cosmetic() {
+        let change = |new: &str| compare_skill_texts(BASE, new);
+        assert_eq!(change(BASE), TextChange::Unchanged);
+        assert_eq!(change(&BASE.replace("each field", "each\nfield")), TextChange::Cosmetic);
+        assert_eq!(change(&BASE.replace("\n\nThen", "\n\n\n  Then")), TextChange::Cosmetic);
+        assert_eq!(change(&BASE.replace("y()", "y()   ")), TextChange::Cosmetic);
+        assert_eq!(change(&BASE.replace("    y()", "  y()")), TextChange::Changed);
+        assert_eq!(change(&BASE.replace("each", "every")), TextChange::Changed);
+        assert_eq!(change(&BASE.replace("```\n\n", "\n\n")), TextChange::Changed);
+    }
+
+    #[test]
+    fn most_of_rejected_edit_is_repetition() {
+        let line =
+            "Always open the form in the viewer first, because scanned forms have no fields.\n";
+        let rejected = shingles_of(BASE, &format!("{BASE}{line}"));
+        let is_repeated = |new: &str| is_repeated_edit(&shingles_of(BASE, new), &rejected);
+        assert!(is_repeated(&format!("{BASE}\n{}", line.to_uppercase())));
+        assert!(is_repeated(&format!("{line}{BASE}")), "at another place");
+        assert!(is_repeated(&format!("{BASE}{line}\nAsk which months count.\n")), "with more text");
+        assert!(!is_repeated(&format!("{BASE}Scanned forms have no fields.\n")));
+        assert!(!is_repeated(BASE));
+        let removed = shingles_of(&format!("{BASE}{line}"), BASE);
+        assert!(!is_repeated_edit(&removed, &rejected), "the opposite edit");
+        assert!(!is_repeated_edit(&HashSet::new(), &HashSet::new()));
+    }
+
+    #[test]
+    fn added_texts_of_cases_are_found() {
+        let triggers = parse_triggers(
+            r#"[{"query": "please fill in the W-9 form for my landlord", "should_trigger": true},
+                {"query": "fill in", "should_trigger": true},
+                {"query": "tax form", "should_trigger": true}]"#,
+        );
+        let outputs = parse_evals(
+            r#"{"evals": [{"id": 1, "prompt": "x", "assertions": [
+                {"type": "contains", "value": "March, July"}, {"type": "contains", "value": "short"},
+                {"type": "matches-regex", "value": "March, May, July"}, "names three months"]}]}"#,
+            "forms",
+        );
+        let leaks = |added: &str| -> Vec<String> {
+            let new = format!("{BASE}{added}\n");
+            let found = find_leaks(BASE, &new, &triggers.cases, &outputs.cases);
+            found.into_iter().map(|leak| format!("{}: {}", leak.case, leak.text)).collect()
+        };
+        assert_eq!(
+            leaks("Use it to fill in the w 9 form for anyone."),
+            ["q1: fill in the w 9 form"]
+        );
+        assert_eq!(leaks("Say march,\n july."), ["1: March, July"]);
+        assert_eq!(leaks("It suits each tax form."), ["q3: tax form"]);
+        // The base has these words already.
+        assert_eq!(leaks("Fill in more, in short."), [""; 0]);
+        assert_eq!(leaks("Fill it out for a landlord."), [""; 0]);
+    }
+}

@@ -1,0 +1,85 @@
+//! The arguments of the command.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use globset::{Glob, GlobMatcher};
+use skill_evals::CaseSplit;
+use skill_testing::RoutingResult;
+use skillhost_terminal::CliError;
+
+/// Test skills against their cases
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The cases of a skill are in `evals/triggers.json`: queries and whether the skill is expected. Each is
+searched in the catalog of the home and 200 other skills, without a model and without a network. A
+query passes if the catalog offers the skill: rank 1 to 3, a description in the prompt, and a word of
+the query in name, description or tags; without expectation, if the skill is not offered first.
+Exit codes: 0 all passed, 1 a case failed or there is none, 2 a file of cases is not valid, 3 a skill
+or an agent does not exist.")]
+pub struct TestArgs {
+    /// Ids of skills of the home, or paths of skills [default: every skill with cases]
+    #[arg(value_name = "SKILL|PATH")]
+    pub(crate) targets: Vec<String>,
+    /// Agent whose catalog is tested [default: every skill is visible]
+    #[arg(long, value_name = "AGENT")]
+    pub(crate) agent: Option<String>,
+    /// Cases to test
+    #[arg(long, value_enum, default_value_t = SplitChoice::All)]
+    pub(crate) split: SplitChoice,
+    /// Cases whose `SKILL/CASE` matches a glob
+    #[arg(long, value_name = "GLOB")]
+    pub(crate) only: Option<String>,
+    /// Seed of the division into train and held-out cases
+    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    pub(crate) seed: u64,
+    /// File for a report in the format of JUnit
+    #[arg(long, value_name = "FILE")]
+    pub(crate) junit: Option<PathBuf>,
+    /// File for a report as a web page
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+}
+
+/// A choice of cases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SplitChoice {
+    /// Both sides.
+    All,
+    /// The cases that authors may see.
+    Train,
+    /// The other cases.
+    HeldOut,
+}
+
+/// A filter of cases.
+pub(crate) struct CaseFilter {
+    split: SplitChoice,
+    only: Option<GlobMatcher>,
+}
+
+impl TestArgs {
+    /// Compiles the filter of the cases.
+    ///
+    /// # Errors
+    /// The glob is not valid.
+    pub(crate) fn filter(&self) -> Result<CaseFilter, CliError> {
+        let only = self.only.as_deref().map(Glob::new).transpose().map_err(|error| {
+            CliError::usage(format!("--only: {error}")).with_hint("such as: --only 'pdf-forms/q*'")
+        })?;
+        Ok(CaseFilter { split: self.split, only: only.map(|glob| glob.compile_matcher()) })
+    }
+}
+
+impl CaseFilter {
+    /// Returns whether a case is tested.
+    pub(crate) fn admits(&self, skill_id: &str, result: &RoutingResult) -> bool {
+        let name = || format!("{skill_id}/{}", result.case);
+        let is_side = match self.split {
+            SplitChoice::All => true,
+            SplitChoice::Train => result.split == CaseSplit::Train,
+            SplitChoice::HeldOut => result.split == CaseSplit::HeldOut,
+        };
+        is_side && self.only.as_ref().is_none_or(|only| only.is_match(name()))
+    }
+}

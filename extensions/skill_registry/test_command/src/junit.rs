@@ -1,0 +1,45 @@
+//! The report for continuous integration, in the format of JUnit.
+
+use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
+use skillhost_terminal::{CliError, display_safe, exit};
+
+use crate::summary::{TestSummary, TestedReport, describe_failure};
+
+/// Renders the report: one suite per skill, one case per query.
+///
+/// # Errors
+/// A text cannot be written as XML.
+pub(crate) fn render(summary: &TestSummary) -> Result<String, CliError> {
+    let mut report = Report::new("skillhost skill test");
+    report.add_test_suites(summary.skills.iter().map(to_suite));
+    report
+        .to_string()
+        .map_err(|error| CliError::new(exit::IO, format!("the report cannot be written: {error}")))
+}
+
+fn to_suite(skill: &TestedReport) -> TestSuite {
+    let mut suite = TestSuite::new(format!("{} routing", skill.report.skill_id));
+    for file in &skill.cases.files {
+        for finding in file.findings.iter().filter(|finding| !finding.is_warning) {
+            let mut status = TestCaseStatus::non_success(NonSuccessKind::Error);
+            let place = format!("{}:{}:{}", file.path, finding.line, finding.column);
+            status.set_message(display_safe(&format!("{place}: {}", finding.message)));
+            suite.add_test_case(TestCase::new(place, status));
+        }
+    }
+    for result in &skill.report.results {
+        let status = match &result.failure {
+            None => TestCaseStatus::success(),
+            Some(failure) => {
+                let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
+                status.set_message(display_safe(&describe_failure(result, failure)));
+                status
+            }
+        };
+        let name = display_safe(&format!("{}: {}", result.case, result.query));
+        let mut case = TestCase::new(name, status);
+        case.set_classname(skill.report.skill_id.clone());
+        suite.add_test_case(case);
+    }
+    suite
+}

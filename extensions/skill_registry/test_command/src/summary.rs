@@ -1,0 +1,95 @@
+//! The results of a command.
+
+use std::path::PathBuf;
+
+use serde::ser::SerializeStruct as _;
+use serde::{Serialize, Serializer};
+use skill_testing::{RoutingFailure, RoutingReport, RoutingResult, SkillCases};
+use skillhost_terminal::exit;
+
+/// The results of all skills.
+#[derive(Debug, Serialize)]
+pub(crate) struct TestSummary {
+    /// The number of skills that were added to the catalog.
+    pub(crate) distractors: usize,
+    /// The skills, sorted by id.
+    pub(crate) skills: Vec<TestedReport>,
+}
+
+/// The results of a skill.
+#[derive(Debug)]
+pub(crate) struct TestedReport {
+    /// The directory of the skill.
+    pub(crate) directory: PathBuf,
+    /// The cases.
+    pub(crate) cases: SkillCases,
+    /// The results.
+    pub(crate) report: RoutingReport,
+}
+
+impl TestSummary {
+    /// Returns the numbers of all cases and of the failed ones.
+    pub(crate) fn counts(&self) -> (usize, usize) {
+        let all = self.skills.iter().map(|skill| skill.report.results.len()).sum();
+        (all, self.skills.iter().map(|skill| skill.report.failed()).sum())
+    }
+
+    /// Returns the exit code of the command.
+    pub(crate) fn exit_code(&self) -> u8 {
+        let (all, failed) = self.counts();
+        if self.skills.iter().any(|skill| skill.cases.errors().next().is_some()) {
+            exit::USAGE
+        } else if failed > 0 || all == 0 {
+            // A test without a case proves nothing.
+            exit::FINDINGS
+        } else {
+            exit::OK
+        }
+    }
+}
+
+impl Serialize for TestedReport {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut object = serializer.serialize_struct("TestedReport", 8)?;
+        object.serialize_field("skill_id", &self.report.skill_id)?;
+        object.serialize_field("directory", &self.directory)?;
+        object.serialize_field("cases", &self.cases.digest())?;
+        object.serialize_field("files", &self.cases.files)?;
+        object.serialize_field("recall", &self.report.recall)?;
+        object.serialize_field("precision", &self.report.precision)?;
+        object.serialize_field("mean_reciprocal_rank", &self.report.mean_reciprocal_rank)?;
+        object.serialize_field("results", &self.report.results)?;
+        object.end()
+    }
+}
+
+/// Describes why a case failed, as a lower-case fragment.
+pub(crate) fn describe_failure(result: &RoutingResult, failure: &RoutingFailure) -> String {
+    let rank = |rank: &Option<usize>| match rank {
+        Some(rank) => format!("ranked {rank}"),
+        None => "not found".to_owned(),
+    };
+    match failure {
+        RoutingFailure::NotVisible => "the skill is not in the catalog".to_owned(),
+        RoutingFailure::NotMatched => match &result.first {
+            Some(first) => format!("no word matches; the best match is {first}"),
+            None => "no word matches".to_owned(),
+        },
+        RoutingFailure::RankedLow { rank, above } => format!("ranked {rank}, behind {above}"),
+        RoutingFailure::BodyOnly => {
+            "only its body matches, which models do not see before they choose".to_owned()
+        }
+        RoutingFailure::NotDescribed => "the prompt has no room for its description".to_owned(),
+        RoutingFailure::Surfaced => "offered first, but not expected".to_owned(),
+        RoutingFailure::AboveExpected { expected, rank: expected_rank } => format!(
+            "{}, but {expected} is expected above it, which is {}",
+            rank(&result.rank),
+            rank(expected_rank)
+        ),
+        RoutingFailure::Forbidden { skill_id } => format!("{skill_id} is offered, but forbidden"),
+        RoutingFailure::UnknownAgent => {
+            let agent = result.agent.as_deref().unwrap_or_default();
+            format!("agent {agent} does not exist")
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! The results for people.
+
+use skillhost_terminal::{CliError, Output, TableColumn, display_safe};
+
+use crate::summary::{TestSummary, TestedReport, describe_failure};
+
+pub(crate) fn print_summary(output: Output, summary: &TestSummary) -> Result<(), CliError> {
+    for skill in &summary.skills {
+        print_findings(output, skill)?;
+    }
+    for skill in &summary.skills {
+        print_failures(output, skill)?;
+    }
+    if summary.skills.is_empty() {
+        output.print_line("No skill has cases.")?;
+        output.print_note("docs/evals.md says how to write `evals/triggers.json`");
+        return Ok(());
+    }
+    let rows: Vec<Vec<String>> = summary.skills.iter().map(to_row).collect();
+    output.print_table(
+        &[
+            TableColumn::fixed("skill"),
+            TableColumn::fixed("cases"),
+            TableColumn::fixed("passed"),
+            TableColumn::fixed("failed"),
+            TableColumn::fixed("recall"),
+            TableColumn::fixed("precision"),
+            TableColumn::fixed("MRR"),
+        ],
+        &rows,
+    )?;
+    let (all, failed) = summary.counts();
+    let skills = match summary.skills.len() {
+        1 => "1 skill".to_owned(),
+        count => format!("{count} skills"),
+    };
+    output.print_line(format!(
+        "{skills}, {all} cases: {} passed, {failed} failed, among {} other skills",
+        all - failed,
+        summary.distractors
+    ))
+}
+
+/// Prints the findings in the files of cases.
+fn print_findings(output: Output, skill: &TestedReport) -> Result<(), CliError> {
+    for file in &skill.cases.files {
+        for finding in &file.findings {
+            let kind = if finding.is_warning { "warning" } else { "error" };
+            let line = format!(
+                "{}/{}:{}:{}: {kind}: {}",
+                skill.directory.display(),
+                file.path,
+                finding.line,
+                finding.column,
+                finding.message
+            );
+            output.print_line(display_safe(&line))?;
+            if !finding.help.is_empty() {
+                output.print_line(format!("  help: {}", display_safe(&finding.help)))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn print_failures(output: Output, skill: &TestedReport) -> Result<(), CliError> {
+    for result in &skill.report.results {
+        let Some(failure) = &result.failure else { continue };
+        let reason = describe_failure(result, failure);
+        let line = format!(
+            "routing: {}/{} \"{}\": {reason}",
+            skill.report.skill_id, result.case, result.query
+        );
+        output.print_wrapped(&display_safe(&line), 2)?;
+    }
+    Ok(())
+}
+
+fn to_row(skill: &TestedReport) -> Vec<String> {
+    let report = &skill.report;
+    let (all, failed) = (report.results.len(), report.failed());
+    let rate = |rate: Option<f64>| rate.map_or_else(|| "–".to_owned(), |rate| format!("{rate:.2}"));
+    vec![
+        report.skill_id.clone(),
+        all.to_string(),
+        (all - failed).to_string(),
+        failed.to_string(),
+        rate(report.recall),
+        rate(report.precision),
+        rate(report.mean_reciprocal_rank),
+    ]
+}

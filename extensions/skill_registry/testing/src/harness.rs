@@ -1,0 +1,212 @@
+//! The catalog that routing is tested in.
+
+use std::collections::HashSet;
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use skill_catalog::{
+    AgentScope, CatalogScope, Skill, SkillRoot, Snapshot, Store, StoreError, StoreOptions,
+    SystemClock, TrustLevel,
+};
+use skill_evals::distractor_skills;
+use skill_format::SkillId;
+use skill_search::Ranker;
+use skill_service::{BlockRequest, CatalogBlocks, SkillQuery, SkillSearcher};
+use skillhost_files::RunDirectory;
+
+/// The matches of a query that are compared, as in a turn.
+const MATCHES: usize = 100;
+
+/// The labels of the roots that a harness adds.
+const CANDIDATES: &str = "test-candidates";
+const DISTRACTORS: &str = "test-distractors";
+
+/// The catalog of a test.
+#[derive(Clone, Debug)]
+pub struct RoutingSetup {
+    /// The options of the home's catalog; without roots, only the candidates are tested.
+    pub options: StoreOptions,
+    /// The texts that replace installed skills, or are added to them.
+    pub candidates: Vec<CandidateSkill>,
+    /// Whether the distractors are added.
+    pub with_distractors: bool,
+}
+
+/// The text of a skill that is tested before it is installed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CandidateSkill {
+    /// The id.
+    pub id: SkillId,
+    /// The bytes of its SKILL.md.
+    pub bytes: Vec<u8>,
+}
+
+/// The part of the catalog that an agent sees.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AgentView {
+    /// Globs over the ids that it sees.
+    pub include: Vec<String>,
+    /// Globs over the ids that it does not see.
+    pub exclude: Vec<String>,
+    /// The ids that are bound into its instructions.
+    pub bound: Vec<String>,
+}
+
+impl Default for AgentView {
+    fn default() -> Self {
+        Self { include: vec!["*".to_owned()], exclude: Vec::new(), bound: Vec::new() }
+    }
+}
+
+/// An error that prevents a test.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum HarnessError {
+    /// The files of the test could not be written.
+    #[error("the files of the test cannot be written: {0}")]
+    Io(#[from] io::Error),
+    /// The options of the catalog contradict each other.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// The answer of the catalog to a query.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RoutedQuery {
+    /// The ids of the matches, the best first.
+    pub ranked: Vec<String>,
+    /// The matches with a word of the query in name, description or tags.
+    pub matched_by_text: HashSet<String>,
+    /// The ids with a line in the block.
+    pub listed: HashSet<String>,
+    /// The ids with a description in the block.
+    pub described: HashSet<String>,
+    /// The length of the block in characters.
+    pub block_chars: usize,
+}
+
+/// A catalog with candidates in place of installed skills, and distractors.
+pub struct RoutingHarness {
+    store: Store,
+    snapshot: Arc<Snapshot>,
+    searcher: SkillSearcher,
+    ranker: Ranker,
+    blocks: CatalogBlocks,
+    distractors: Vec<String>,
+    /// Holds the candidates and distractors; removed with the harness.
+    _directory: RunDirectory,
+}
+
+impl Default for RoutingSetup {
+    fn default() -> Self {
+        let options = StoreOptions::default();
+        Self { options, candidates: Vec::new(), with_distractors: true }
+    }
+}
+
+impl RoutingHarness {
+    /// Opens the catalog and builds its index. Blocks.
+    ///
+    /// # Errors
+    /// Fails if the temporary directory cannot be written, and on contradictory options.
+    pub fn open(setup: RoutingSetup) -> Result<Self, HarnessError> {
+        let directory = RunDirectory::create()?;
+        let RoutingSetup { mut options, candidates, with_distractors } = setup;
+        let root = |label: &str| SkillRoot {
+            label: label.to_owned(),
+            path: directory.path().join(label),
+            trust: TrustLevel::Operator,
+        };
+        for candidate in &candidates {
+            let place = directory.path().join(CANDIDATES).join(candidate.id.as_str());
+            write_skill(&place, &candidate.bytes)?;
+        }
+        // The first root wins: a candidate replaces the installed copy.
+        options.roots.insert(0, root(CANDIDATES));
+        let mut distractors = Vec::new();
+        if with_distractors {
+            for skill in distractor_skills() {
+                let place = directory.path().join(DISTRACTORS).join(&skill.id);
+                write_skill(&place, skill.to_skill_file().as_bytes())?;
+                distractors.push(skill.id);
+            }
+            // The last root loses: a skill of the home with the id of a distractor replaces it.
+            options.roots.push(root(DISTRACTORS));
+        }
+        let blocks = CatalogBlocks::new(options.l1_full_limit);
+        let store = Store::open(options, Arc::new(SystemClock))?;
+        let snapshot = store.snapshot();
+        let searcher = SkillSearcher::new();
+        searcher.build_index(&store, &snapshot);
+        let ranker = Ranker::standard();
+        Ok(Self { store, snapshot, searcher, ranker, blocks, distractors, _directory: directory })
+    }
+
+    /// Returns the catalog.
+    #[must_use]
+    pub fn snapshot(&self) -> &Arc<Snapshot> {
+        &self.snapshot
+    }
+
+    /// Returns the number of distractors.
+    #[must_use]
+    pub fn distractor_count(&self) -> usize {
+        self.distractors.len()
+    }
+
+    /// Returns whether a skill is a distractor.
+    #[must_use]
+    pub fn is_distractor(&self, skill: &Skill) -> bool {
+        skill.source() == DISTRACTORS
+    }
+
+    /// Ranks the skills that an agent sees for a query, and composes the block of its first turn.
+    #[must_use]
+    pub fn route(&self, view: &AgentView, query: &str) -> RoutedQuery {
+        let sees_all = view.exclude.is_empty() && view.include.iter().any(|glob| glob == "*");
+        // Distractors compete with the skills of every agent.
+        let include: Vec<String> = match sees_all {
+            true => Vec::new(),
+            false => view.include.iter().chain(&self.distractors).cloned().collect(),
+        };
+        let catalog = match sees_all {
+            true => CatalogScope::All,
+            false => CatalogScope::Globs { include: &include, exclude: &view.exclude },
+        };
+        let turn = BlockRequest {
+            scope: AgentScope { catalog, bound: &view.bound },
+            session_id: "",
+            agent_id: "",
+            prompt: query,
+            budget_chars: self.store.options().l1_budget_chars,
+        };
+        let block = self.blocks.first_block(&self.snapshot, &turn, &|admits| {
+            let ask = SkillQuery {
+                query,
+                limit: MATCHES,
+                tags: &[],
+                admits,
+                ranker: &self.ranker,
+                semantics: None,
+            };
+            self.searcher.search(&self.store, &self.snapshot, &ask)
+        });
+        let hits = &block.found.hits;
+        let is_text = |field: &&str| matches!(*field, "name" | "description" | "tags");
+        let by_text = hits.iter().filter(|hit| hit.fields.iter().any(|field| is_text(&field)));
+        RoutedQuery {
+            ranked: hits.iter().map(|hit| hit.skill.id().to_string()).collect(),
+            matched_by_text: by_text.map(|hit| hit.skill.id().to_string()).collect(),
+            described: block.described_ids().into_iter().map(str::to_owned).collect(),
+            block_chars: block.report.map_or(0, |report| report.chars),
+            listed: block.ids.into_iter().collect(),
+        }
+    }
+}
+
+fn write_skill(directory: &Path, bytes: &[u8]) -> io::Result<()> {
+    fs::create_dir_all(directory)?;
+    fs::write(directory.join("SKILL.md"), bytes)
+}

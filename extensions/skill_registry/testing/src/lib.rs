@@ -1,0 +1,27 @@
+//! Tests of skills without a model: their cases against the index and the catalog of the product.
+//!
+//! ```no_run
+//! use skill_testing::{RoutingHarness, RoutingSetup, load_cases, test_routing};
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let harness = RoutingHarness::open(RoutingSetup::default())?;
+//! let directory = skillhost_files::jail::open_root("skills/pdf-forms".as_ref())?;
+//! let cases = load_cases(&directory, "pdf-forms", 0);
+//! let report = test_routing(&harness, &cases, &Default::default());
+//! assert_eq!(report.failed(), 0);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! - `case_files` reads the cases of a skill, and the held-out ones of a home.
+//! - `harness` opens the catalog with candidates in place of installed skills, and 200 distractors.
+//! - `routing` compares the ranking and the block of each query with its expectation.
+
+mod case_files;
+mod harness;
+mod routing;
+
+pub use case_files::{CaseFile, LoadedCase, SkillCases, load_cases, load_held_out, open_held_out};
+pub use harness::{
+    AgentView, CandidateSkill, HarnessError, RoutedQuery, RoutingHarness, RoutingSetup,
+};
+pub use routing::{AgentViews, RoutingFailure, RoutingReport, RoutingResult, test_routing};
