@@ -23,6 +23,7 @@ const FIELDS: &[(&str, &str)] = &[
     ("evidence", "Evidence"),
     ("flags", "Flags"),
     ("diff", "Changes"),
+    ("check", "Check of the cases"),
     ("lint", "Findings"),
     ("tokens", "Tokens, before and after"),
     ("arguments", "Arguments"),

@@ -50,16 +50,16 @@ fn approve_proposal(
     };
     let question = format!(
         "Approve this text (digest {}) and write it to {} of `{}`?",
-        short_digest(summary.new_digest),
+        short_digest(summary.review_digest()),
         summary.path,
         summary.skill_id
     );
-    consent.require(session, summary.new_digest, &question, || {
+    consent.require(session, summary.review_digest(), &question, || {
         page::print(session.output, &page::proposal_page(&proposal, &drift, session.output.width()))
     })?;
     let applied = context.with_ledger(|ledger, skills| {
         let reason = args.reason.as_deref();
-        ledger.approve(skills, &current_actor("cli"), &summary.id, summary.new_digest, reason)
+        ledger.approve(skills, &current_actor("cli"), &summary.id, summary.review_digest(), reason)
     })?;
     if session.output.json {
         session.output.print_json(&applied)?;

@@ -16,6 +16,7 @@ use skill_service::{
     ListSkillsArgs, ReadResourceArgs, ReadSkillArgs, RegistryConfig, ToolAnswer, list_skills,
     matching_skills, read_skill, read_skill_resource,
 };
+use skill_testing::AcceptanceCheck;
 use skillhost_home::{Home, discover_manifests};
 use skillhost_terminal::{
     BOLD, CliContext, CliError, CommandResult, DIM, Output, RED, YELLOW, display_safe, exit,
@@ -121,6 +122,15 @@ pub(crate) fn resolve_skill(snapshot: &Snapshot, given: &str) -> Result<String, 
         return Ok(given.to_owned());
     }
     resolve_id("skills", given, snapshot.skills().iter().map(|skill| skill.id().as_str()))
+}
+
+/// Opens the ledger of a home for decisions: each is preceded by the check of the change.
+pub(crate) fn open_checked_ledger(session: &CliContext) -> Result<Ledger, CliError> {
+    let home = session.home()?;
+    let is_required = registry_config(session, &home)?.review.checks.is_required();
+    let data = home.data_dir(REGISTRY);
+    let check = AcceptanceCheck::new(home_options(session)?, data, is_required);
+    Ok(open_ledger(&home).set_check(Arc::new(check)))
 }
 
 /// Opens the ledger of a home; that of an untrusted home is read-only.

@@ -78,7 +78,7 @@ pub(super) fn proposal_page(
         );
         page.quote("", reason);
     }
-    page.field("digest", &summary.new_digest.to_string());
+    page.field("digest", &summary.review_digest().to_string());
     page.heading(&format!("Diff  +{} -{}", summary.added, summary.removed));
     if proposal.new_text.is_none() {
         page.warning("the new text was lost with the database; this part of it remains");
@@ -210,6 +210,11 @@ impl TextPage {
         }
         if lint.new.is_empty() && lint.gone.is_empty() {
             self.lines.push(vec![StyledSpan::plain("no rule finds more or less than before")]);
+        }
+        if let Some(found) = &proposal.summary.acceptance {
+            self.lines.push(vec![StyledSpan::plain(&found.describe())]);
+            found.regressions.iter().for_each(|line| self.warning(&format!("WORSE: {line}")));
+            found.leaks.iter().for_each(|line| self.warning(&format!("COPIES A CASE: {line}")));
         }
         let (before, after) = proposal.tokens;
         let change = i64::from(after) - i64::from(before);

@@ -1,7 +1,8 @@
 //! `skillhost skill proposal list`.
 
-use serde_json::json;
-use skill_ledger::{ProposalFilter, ProposalState, ReviewFlag};
+use serde::Serialize;
+use serde_json::{Value, json};
+use skill_ledger::{ProposalFilter, ProposalState, ProposalSummary, ReviewFlag};
 use skillhost_payload::format_minute;
 use skillhost_terminal::{CliContext, CommandResult, TableColumn, exit};
 
@@ -16,7 +17,9 @@ pub(super) fn cmd_skill_proposals(session: &CliContext, args: &ProposalsArgs) ->
     let filter = ProposalFilter { all: args.all, skill: args.skill.as_deref(), state: None };
     let listed = context.proposals(filter)?;
     if session.output.json {
-        session.output.print_json(&json!({ "proposals": listed }))?;
+        session.output.print_json(
+            &json!({ "proposals": listed.iter().map(|it| to_json(it, it)).collect::<Vec<_>>() }),
+        )?;
         return Ok(exit::OK);
     }
     if listed.is_empty() {
@@ -71,6 +74,13 @@ pub(super) fn cmd_skill_proposals(session: &CliContext, args: &ProposalsArgs) ->
         ));
     }
     Ok(exit::OK)
+}
+
+/// Converts a proposal into JSON with `digest`, the one that an approval names.
+pub(super) fn to_json(proposal: &impl Serialize, summary: &ProposalSummary) -> Value {
+    let mut object = json!(proposal);
+    object["digest"] = json!(summary.review_digest());
+    object
 }
 
 /// Returns whether a flag means that the text may differ from its appearance.

@@ -34,7 +34,7 @@ pub(super) fn cmd_skill_rebase(session: &CliContext, args: &RebaseArgs) -> Comma
         (_, 0) => output.print_line(format!(
             "{} fits the file as it is now; its digest is {}",
             summary.id,
-            summary.new_digest.short()
+            summary.review_digest().short()
         ))?,
         (_, count) => {
             let places = if count == 1 { "place" } else { "places" };

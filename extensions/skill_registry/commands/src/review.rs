@@ -11,6 +11,7 @@ use skillhost_terminal::{CliContext, CliError, CommandResult, exit};
 
 use super::consent::is_interactive;
 use super::page;
+use super::proposals::to_json;
 use super::review_context::ReviewContext;
 use crate::arguments::ReviewArgs;
 
@@ -35,9 +36,11 @@ pub(super) fn cmd_skill_review(session: &CliContext, args: &ReviewArgs) -> Comma
         let reviewed = ids
             .iter()
             .map(|id| {
-                context.proposal(id).map(|(proposal, base)| ProposalOutput { proposal, base })
+                let (proposal, base) = context.proposal(id)?;
+                let summary = proposal.summary.clone();
+                Ok(to_json(&ProposalOutput { proposal, base }, &summary))
             })
-            .collect::<Result<Vec<_>, _>>()?;
+            .collect::<Result<Vec<_>, CliError>>()?;
         session.output.print_json(&json!({ "proposals": reviewed }))?;
         return Ok(exit::OK);
     }

@@ -28,7 +28,7 @@ impl ReviewContext {
     pub(super) fn open(session: &CliContext) -> Result<Self, CliError> {
         let store = home_skills::open_store(session, &SkillRoots { roots: Vec::new() })?;
         let context = Self {
-            ledger: home_skills::open_ledger(&session.home()?),
+            ledger: home_skills::open_checked_ledger(session)?,
             store,
             output: session.output,
         };

@@ -69,22 +69,22 @@ fn normalize_space(text: &str) -> Vec<&str> {
     parts
 }
 
-/// Returns the hashed runs of five words in the lines that an edit adds or removes. Case and
+/// Returns the hashed runs of five words in the lines that a unified diff adds or removes. Case and
 /// punctuation do not count.
 #[must_use]
-pub fn shingles_of(base: &str, new: &str) -> HashSet<u64> {
-    let (before, after) = (word_lines(base), word_lines(new));
-    // A run that is removed differs from one that is added.
+pub fn shingles_of_diff(diff: &str) -> HashSet<u64> {
     let mut shingles = HashSet::new();
-    for (is_added, lines, others) in [(true, &after, &before), (false, &before, &after)] {
-        let others: HashSet<&Vec<String>> = others.iter().collect();
-        for passage in lines.split(|line| others.contains(line)) {
-            // Lines in a row are one passage, because editors wrap text differently.
-            let words: Vec<&String> = passage.iter().flatten().collect();
+    // A run that is removed differs from one that is added.
+    for (mark, header) in [('+', "+++"), ('-', "---")] {
+        let changed = |line: &&str| line.starts_with(mark) && !line.starts_with(header);
+        let lines: Vec<&str> = diff.lines().collect();
+        // Lines in a row are one passage, because editors wrap text differently.
+        for passage in lines.split(|line| !changed(&line)) {
+            let words: Vec<String> = passage.iter().flat_map(|line| words_of(&line[1..])).collect();
             let length = SHINGLE.min(words.len()).max(1);
             for run in words.windows(length) {
                 let mut hasher = DefaultHasher::new();
-                (is_added, run).hash(&mut hasher);
+                (mark, run).hash(&mut hasher);
                 shingles.insert(hasher.finish());
             }
         }
@@ -92,17 +92,13 @@ pub fn shingles_of(base: &str, new: &str) -> HashSet<u64> {
     shingles
 }
 
-/// Returns the words of each line that has words.
-fn word_lines(text: &str) -> Vec<Vec<String>> {
-    text.lines().map(words_of).filter(|words| !words.is_empty()).collect()
-}
-
 fn words_of(text: &str) -> Vec<String> {
     let words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
     words.map(str::to_lowercase).collect()
 }
 
-/// Returns whether an edit makes most of a rejected one again; both are given by [`shingles_of`].
+/// Returns whether an edit makes most of a rejected one again; both are given by
+/// [`shingles_of_diff`].
 #[must_use]
 pub fn is_repeated_edit(edit: &HashSet<u64>, rejected: &HashSet<u64>) -> bool {
     let common = edit.intersection(rejected).count();
@@ -208,19 +204,24 @@ mod tests {
         assert_eq!(change(&BASE.replace("```\n\n", "\n\n")), TextChange::Changed);
     }
 
+    /// Returns a diff that adds or removes lines.
+    fn diff(lines: &[&str]) -> HashSet<u64> {
+        shingles_of_diff(&format!("--- a\n+++ b\n@@ -1 +1 @@\n # Forms\n{}\n", lines.join("\n")))
+    }
+
     #[test]
     fn most_of_rejected_edit_is_repetition() {
-        let line =
-            "Always open the form in the viewer first, because scanned forms have no fields.\n";
-        let rejected = shingles_of(BASE, &format!("{BASE}{line}"));
-        let is_repeated = |new: &str| is_repeated_edit(&shingles_of(BASE, new), &rejected);
-        assert!(is_repeated(&format!("{BASE}\n{}", line.to_uppercase())));
-        assert!(is_repeated(&format!("{line}{BASE}")), "at another place");
-        assert!(is_repeated(&format!("{BASE}{line}\nAsk which months count.\n")), "with more text");
-        assert!(!is_repeated(&format!("{BASE}Scanned forms have no fields.\n")));
-        assert!(!is_repeated(BASE));
-        let removed = shingles_of(&format!("{BASE}{line}"), BASE);
-        assert!(!is_repeated_edit(&removed, &rejected), "the opposite edit");
+        let line = "+Always open the form in the viewer first, as scanned forms have no fields.";
+        let rejected = diff(&[line]);
+        let is_repeated = |lines: &[&str]| is_repeated_edit(&diff(lines), &rejected);
+        assert!(is_repeated(&[&line.to_uppercase()]));
+        let wrapped =
+            ["+Always open the form in the viewer", "+first, as scanned forms have no fields."];
+        assert!(is_repeated(&wrapped), "wrapped");
+        assert!(is_repeated(&[line, "+", "+Ask which months count."]), "with more text");
+        assert!(!is_repeated(&["+Scanned forms have no fields."]));
+        assert!(!is_repeated(&[&line.replacen('+', "-", 1)]), "the opposite edit");
+        assert!(!is_repeated(&[]));
         assert!(!is_repeated_edit(&HashSet::new(), &HashSet::new()));
     }
 

@@ -138,8 +138,8 @@ pub(crate) fn examine_change(
     check_new_text(new)?;
     if base == Some(new) {
         return Err(LedgerError::new(
-            LedgerErrorKind::Argument,
-            format!("{} already has exactly this text", target.path),
+            LedgerErrorKind::Refused,
+            format!("no_change: {} already has exactly this text", target.path),
             "propose a change, or no proposal at all",
         ));
     }

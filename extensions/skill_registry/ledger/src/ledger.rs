@@ -12,6 +12,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use skill_catalog::{Clock, GenerationFile};
 use ulid::Ulid;
 
+use crate::acceptance::ProposalCheck;
 use crate::records::note::LedgerNote;
 use crate::sqlite::ChangeStamp;
 
@@ -32,6 +33,8 @@ pub struct Ledger {
     pub(crate) instance: String,
     pub(crate) wait: Duration,
     pub(crate) read_only: bool,
+    /// The check of changes, if this copy of the program makes one.
+    pub(crate) check: Option<Arc<dyn ProposalCheck>>,
     pub(crate) notes: Mutex<Vec<LedgerNote>>,
 }
 
@@ -40,7 +43,8 @@ impl Ledger {
     #[must_use]
     pub fn new(data_dir: PathBuf, clock: Arc<dyn Clock>) -> Self {
         let instance = Ulid::generate().to_string();
-        Self { data_dir, clock, instance, wait: WAIT, read_only: false, notes: Mutex::default() }
+        let (wait, notes) = (WAIT, Mutex::default());
+        Self { data_dir, clock, instance, wait, read_only: false, check: None, notes }
     }
 
     /// Makes the ledger read-only: no file is created or changed, no lock is taken and no link is
@@ -48,6 +52,13 @@ impl Ledger {
     #[must_use]
     pub fn read_only(mut self) -> Self {
         self.read_only = true;
+        self
+    }
+
+    /// Sets the check that every change of an agent has to pass before it is recorded.
+    #[must_use]
+    pub fn set_check(mut self, check: Arc<dyn ProposalCheck>) -> Self {
+        self.check = Some(check);
         self
     }
 
@@ -68,6 +79,7 @@ impl Ledger {
             instance: self.instance.clone(),
             wait,
             read_only: self.read_only,
+            check: self.check.clone(),
             notes: Mutex::default(),
         }
     }

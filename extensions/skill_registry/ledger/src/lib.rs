@@ -7,6 +7,7 @@
 //! Of the registry, only the ledger writes to a skill, and only a version that a person approved or
 //! rolled back to. All other writes go to the data directory.
 
+mod acceptance;
 mod activation_log;
 mod baseline;
 mod changes;
@@ -30,6 +31,7 @@ mod sqlite;
 mod sync;
 mod text_recovery;
 
+pub use acceptance::{AcceptanceEvidence, ProposalCheck, ProposedChange};
 pub use activation_log::ActivationLog;
 pub use files::skill_directory::unknown_skill_for;
 pub use files::tree::current_digests;

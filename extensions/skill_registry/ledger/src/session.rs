@@ -114,6 +114,19 @@ impl LedgerWork<'_, '_> {
         self.ledger.proposals_dir()
     }
 
+    /// Records the result of the check of a proposal, if there is one.
+    pub(crate) fn save_acceptance(
+        &self,
+        stored: &StoredProposal,
+        changed: u64,
+    ) -> Result<(), LedgerError> {
+        let summary = &stored.proposal.summary;
+        match &summary.acceptance {
+            Some(acceptance) => Ok(self.put_acceptance(&summary.id, acceptance, changed)?),
+            None => Ok(()),
+        }
+    }
+
     /// Finds a proposal by its id, a prefix of it, or its number.
     pub(crate) fn find(&self, id: &str) -> Result<StoredProposal, LedgerError> {
         let wanted = id.trim();

@@ -13,6 +13,7 @@ use skill_service::{
     audience_of, author_of, list_review_questions, list_skill_versions, load_offer,
     propose_skill_update, read_skill_version, to_ledger_events,
 };
+use skill_testing::AcceptanceCheck;
 use skillhost_sdk::prelude::*;
 use skillhost_sdk::tokio::select;
 use skillhost_sdk::tokio::sync::{Mutex, Notify};
@@ -51,12 +52,14 @@ impl RegistryState {
     pub(crate) fn new(cx: ExtensionContext) -> Result<Self> {
         let config: RegistryConfig = cx.config()?;
         let options = config.options(cx.home(), cx.share_dir());
-        let store = Store::open(options, Arc::new(SystemClock)).map_err(|error| {
+        let store = Store::open(options.clone(), Arc::new(SystemClock)).map_err(|error| {
             ExtensionError::invalid_argument(error.to_string())
                 .with_hint("correct extensions.skill_registry in skillhost.yaml")
         })?;
         let store = Arc::new(store);
-        let ledger = Ledger::new(cx.data_path().to_owned(), Arc::new(SystemClock));
+        let data = cx.data_path().to_owned();
+        let check = AcceptanceCheck::new(options, data.clone(), config.review.checks.is_required());
+        let ledger = Ledger::new(data, Arc::new(SystemClock)).set_check(Arc::new(check));
         let reviewer = ProposalReviewer::new(config.review.clone(), &ledger);
         let finder = Arc::new(SkillFinder::new(config, &store, &ledger));
         let (keeper, log, full) = (LedgerSync::new(&ledger), Default::default(), Notify::new());

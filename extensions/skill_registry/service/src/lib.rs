@@ -48,8 +48,8 @@ pub use publish::{
     SkillPublisher, UriTarget, explain_unlisted, locate_uri, published_directory, read_published,
 };
 pub use reviewing::{
-    ProposalReviewer, ReviewAnswer, ReviewConfig, ReviewPolicy, ReviewTask, RunId, apply_decision,
-    list_review_questions, load_offer,
+    CheckMode, ProposalReviewer, ReviewAnswer, ReviewChecks, ReviewConfig, ReviewPolicy,
+    ReviewTask, RunId, apply_decision, list_review_questions, load_offer,
 };
 pub use search::{
     EmbeddingBatch, EmbeddingVectors, MissingVectors, RankedSkill, RankedSkills, RankingSource,

@@ -37,6 +37,35 @@ pub struct ReviewConfig {
     pub agent: String,
     /// The time limit for an answer, in milliseconds.
     pub timeout_ms: u64,
+    /// The checks of changes.
+    pub checks: ReviewChecks,
+}
+
+/// The checks that a proposal of an agent has to pass before people see it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ReviewChecks {
+    /// No query of any skill may be worse than before.
+    pub routing: CheckMode,
+}
+
+/// The consequence of a failed check.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CheckMode {
+    /// The proposal is refused.
+    #[default]
+    Require,
+    /// The result is shown to the reviewers.
+    Advise,
+}
+
+impl ReviewChecks {
+    /// Returns whether a proposal that makes a query worse is refused.
+    #[must_use]
+    pub fn is_required(self) -> bool {
+        self.routing == CheckMode::Require
+    }
 }
 
 /// The role of an agent in decisions about proposals.
@@ -56,7 +85,8 @@ pub enum ReviewPolicy {
 impl Default for ReviewConfig {
     fn default() -> Self {
         let agent = "reviewer_agent".to_owned();
-        Self { policy: ReviewPolicy::default(), agent, timeout_ms: 300_000 }
+        let checks = ReviewChecks::default();
+        Self { policy: ReviewPolicy::default(), agent, timeout_ms: 300_000, checks }
     }
 }
 

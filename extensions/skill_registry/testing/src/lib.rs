@@ -14,12 +14,15 @@
 //!
 //! - `case_files` reads the cases of a skill, and the held-out ones of a home.
 //! - `harness` opens the catalog with candidates in place of installed skills, and 200 distractors.
+//! - `acceptance` runs the queries of every skill before and after a proposed change.
 //! - `routing` compares the ranking and the block of each query with its expectation.
 
+mod acceptance;
 mod case_files;
 mod harness;
 mod routing;
 
+pub use acceptance::AcceptanceCheck;
 pub use case_files::{CaseFile, LoadedCase, SkillCases, load_cases, load_held_out, open_held_out};
 pub use harness::{
     AgentView, CandidateSkill, HarnessError, RoutedQuery, RoutingHarness, RoutingSetup,

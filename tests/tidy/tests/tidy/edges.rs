@@ -351,6 +351,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "skill-compat",
             "skill-evals",
             "skill-format",
+            // The check of a proposal.
+            "skill-ledger",
             "skill-search",
             "skill-service",
             "skillhost-files",
@@ -373,6 +375,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "skill-ledger",
         &[
             "skill-catalog",
+            // Which edits are repetitions.
+            "skill-evals",
             "skill-rules",
             "skill-diff",
             "skill-format",
@@ -430,7 +434,14 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     (
         "skill-registry",
-        &["skill-service", "skill-ledger", "skill-catalog", "skill-format", "skillhost-sdk"],
+        &[
+            "skill-service",
+            "skill-testing",
+            "skill-ledger",
+            "skill-catalog",
+            "skill-format",
+            "skillhost-sdk",
+        ],
     ),
     ("core_tools", &["skillhost-sdk", "skillhost-files", "skillhost-payload", "skill-diff"]),
     ("skillhost-echo", &["skillhost-sdk"]),
@@ -470,6 +481,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "bundled-skill-registry",
         &[
             "skill-service",
+            "skill-testing",
             "skill-ledger",
             "skill-catalog",
             "skill-format",

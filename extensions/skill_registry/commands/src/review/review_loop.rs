@@ -176,7 +176,7 @@ impl ReviewLoop<'_> {
 
     fn approve(&mut self, view: &mut ProposalView) -> Result<ReviewAction, CliError> {
         let summary = &view.proposal.summary;
-        let (id, digest): (String, Digest) = (summary.id.clone(), summary.new_digest);
+        let (id, digest): (String, Digest) = (summary.id.clone(), summary.review_digest());
         let (skill, path) = (summary.skill_id.clone(), summary.path.clone());
         let question = format!("approve the text {} for {path} of `{skill}`? y/N", digest.short());
         if !self.confirm(view, &question)? {
@@ -225,7 +225,7 @@ impl ReviewLoop<'_> {
                     ledger.amend(skills, &current_actor("review"), &summary.id, &text)
                 });
                 if let Some(amended) = amended {
-                    let digest = amended.summary.new_digest.short();
+                    let digest = amended.summary.review_digest().short();
                     self.message = format!("edited; the digest is {digest} now");
                 }
             }

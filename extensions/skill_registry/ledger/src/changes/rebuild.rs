@@ -162,6 +162,7 @@ fn restore_proposal(
         count,
         flags: flags_of_diff(&diff, &words),
         recommendation: None,
+        acceptance: None,
         id,
         skill_id,
         path,

@@ -213,6 +213,7 @@ mod tests {
                 count: 3,
                 flags: Vec::new(),
                 recommendation: None,
+                acceptance: None,
             },
             justification: "It is\n\n## Evidence\n> better\r\n---".to_owned(),
             evidence: vec!["one\ntwo".to_owned(), "```\nthree".to_owned()],

@@ -21,12 +21,16 @@ impl Ledger {
     /// Approves an open proposal and applies it: the file is replaced as a unit, if it still is the
     /// base of the proposal.
     ///
-    /// `digest` is the digest of the new text that the person reviewed.
+    /// `digest` is that of the text and the check that the person reviewed, see
+    /// [`ProposalSummary::review_digest`](crate::ProposalSummary::review_digest). The check runs
+    /// again: if its result differs, the new one is recorded and has to be reviewed first.
     ///
     /// # Errors
     /// [`LedgerErrorKind::NotFound`] and [`LedgerErrorKind::Ambiguous`] for the id,
     /// [`LedgerErrorKind::State`] if the proposal is not open, [`LedgerErrorKind::Digest`] if it has
-    /// another text, [`LedgerErrorKind::Stale`] if the file has changed (the proposal is stale then);
+    /// another text, [`LedgerErrorKind::Stale`] if the file has changed (the proposal is stale then)
+    /// or if the result of the check has, [`LedgerErrorKind::Refused`] without a reason for a
+    /// proposal that makes a case fail;
     /// those of the disk and the database (the proposal is open as before, unless the message says
     /// otherwise).
     pub fn approve(
@@ -38,17 +42,19 @@ impl Ledger {
         reason: Option<&str>,
     ) -> Result<ApplyOutcome, LedgerError> {
         check_reason("the reason", reason.unwrap_or_default())?;
+        self.renew_acceptance(snapshot, actor, id, digest, reason)?;
         self.with_session(|session| {
             session.restore_texts(snapshot)?;
             let stored = session.read(|work| work.find(id))?;
             require_state(&stored, &[ProposalState::Open], "approved")?;
             let summary = &stored.proposal.summary;
-            if summary.new_digest != digest {
+            if summary.review_digest() != digest {
                 return Err(LedgerError::new(
                     LedgerErrorKind::Digest,
                     format!(
                         "proposal {} has the digest {}, not {digest}",
-                        summary.id, summary.new_digest
+                        summary.id,
+                        summary.review_digest()
                     ),
                     "review it again: its text differs from the one that was reviewed",
                 ));

@@ -5,6 +5,9 @@ use skill_catalog::{Advice, AgentAuthor, NextStep, Snapshot};
 use skill_diff::{self, DiffError, FuzzNote};
 use skill_format::{Digest, FILE_LIMIT};
 
+use crate::acceptance::{
+    AcceptanceEvidence, MAX_REJECTED, ProposedChange, require_change, require_new_edit,
+};
 use crate::examine::{ChangeExamination, DigestedText, examine_change};
 use crate::files::skill_directory::{ProposalTarget, unknown_skill};
 use crate::ledger::Ledger;
@@ -22,6 +25,9 @@ use crate::sqlite::{NewAuditEntry, StoredProposal};
 const MAX_EVIDENCE: usize = 20;
 const MAX_PIECE: usize = 4 << 10;
 
+/// The origin of the proposals that a person makes.
+const OPERATOR: &str = "operator";
+
 /// The byte order mark that some editors put at the start of a text.
 const BOM: char = '\u{feff}';
 
@@ -35,7 +41,9 @@ impl Ledger {
     /// [`LedgerErrorKind::NotFound`] for an unknown skill, [`LedgerErrorKind::Argument`] and
     /// [`LedgerErrorKind::TooLarge`] for a request that cannot be one, [`LedgerErrorKind::Denied`]
     /// for a file that cannot be changed this way, [`LedgerErrorKind::DoesNotApply`] for a diff that
-    /// does not fit the file, [`LedgerErrorKind::Invalid`] for a SKILL.md that would not load or
+    /// does not fit the file, [`LedgerErrorKind::Refused`] for a change of an agent that the check of
+    /// changes or an earlier rejection rules out, [`LedgerErrorKind::Conflict`] if the file changes
+    /// during the check, [`LedgerErrorKind::Invalid`] for a SKILL.md that would not load or
     /// gets new validation errors, [`LedgerErrorKind::Quota`] where too many proposals wait; those
     /// of the disk and the database.
     pub fn propose(
@@ -49,22 +57,29 @@ impl Ledger {
             .chain(&request.evidence)
             .map(String::as_str)
             .collect();
+        // Outside of the lock: a check searches every skill of the home.
+        let checked = self.with_session(|session| {
+            session.restore_texts(snapshot)?;
+            CheckedText::make(snapshot, request, &words)
+        })?;
+        let acceptance = self.examine(snapshot, &checked.change())?;
+        // A person decides in any case, and sees the result.
+        if author.origin != OPERATOR {
+            require_change(checked.change().base, &checked.new)?;
+            acceptance.iter().try_for_each(|found| self.require_accepted(found))?;
+        }
         self.with_session(|session| {
             session.restore_texts(snapshot)?;
-            let target =
-                ProposalTarget::find(snapshot, &request.skill_id, request.path.as_deref())?;
-            let base = target.read()?;
-            let made = make_new_text(&target, base.as_ref(), request);
-            // An id that does not exist is more often mistyped than new: a new skill has to name
-            // itself.
-            if !target.exists
-                && !made.as_ref().is_ok_and(|(new, _)| has_matching_name(new, &target))
-            {
-                return Err(unknown_skill(snapshot, &target.skill_id));
+            let CheckedText { target, base, new, fuzz, examined } =
+                CheckedText::make(snapshot, request, &words)?;
+            let base_digest = base.as_ref().map(|base| base.digest);
+            if acceptance.as_ref().is_some_and(|found| found.base != base_digest) {
+                return Err(LedgerError::new(
+                    LedgerErrorKind::Conflict,
+                    format!("{} changed while the proposal was checked", target.path),
+                    "read the file again, and propose the change once more",
+                ));
             }
-            let (new, fuzz) = made?;
-            let old = base.as_ref().map(|base| base.text.as_str());
-            let examined = examine_change(&target, old, &new, &words)?;
             let draft = DraftProposal {
                 target: &target,
                 author,
@@ -73,9 +88,48 @@ impl Ledger {
                 new,
                 fuzz,
                 examined,
+                acceptance: acceptance.clone(),
             };
             session.change(|work| draft.record(work))
         })
+    }
+}
+
+/// The new text of a file, checked by the rules.
+struct CheckedText {
+    target: ProposalTarget,
+    base: Option<DigestedText>,
+    new: String,
+    fuzz: Vec<FuzzNote>,
+    examined: ChangeExamination,
+}
+
+impl CheckedText {
+    fn make(
+        snapshot: &Snapshot,
+        request: &ProposeRequest,
+        words: &[&str],
+    ) -> Result<Self, LedgerError> {
+        let target = ProposalTarget::find(snapshot, &request.skill_id, request.path.as_deref())?;
+        let base = target.read()?;
+        let made = make_new_text(&target, base.as_ref(), request);
+        // An id that does not exist is more often mistyped than new: a new skill has to name itself.
+        if !target.exists && !made.as_ref().is_ok_and(|(new, _)| has_matching_name(new, &target)) {
+            return Err(unknown_skill(snapshot, &target.skill_id));
+        }
+        let (new, fuzz) = made?;
+        let old = base.as_ref().map(|base| base.text.as_str());
+        let examined = examine_change(&target, old, &new, words)?;
+        Ok(Self { target, base, new, fuzz, examined })
+    }
+
+    fn change(&self) -> ProposedChange<'_> {
+        ProposedChange {
+            skill_id: &self.target.skill_id,
+            path: self.target.path.as_str(),
+            base: self.base.as_ref().map(|base| base.text.as_str()),
+            new: &self.new,
+        }
     }
 }
 
@@ -186,6 +240,7 @@ struct DraftProposal<'a> {
     new: String,
     fuzz: Vec<FuzzNote>,
     examined: ChangeExamination,
+    acceptance: Option<AcceptanceEvidence>,
 }
 
 impl DraftProposal<'_> {
@@ -202,6 +257,11 @@ impl DraftProposal<'_> {
             {
                 return self.record_repetition(work, &waiting.id);
             }
+        }
+        if author.origin != OPERATOR {
+            let path = target.path.as_str();
+            let rejected = work.rejected_proposals(skill_id, path, MAX_REJECTED)?;
+            require_new_edit(&self.examined.diff, new_digest, &rejected)?;
         }
         // Only now: a repetition adds no proposal.
         check_quota(work, skill_id)?;
@@ -223,6 +283,7 @@ impl DraftProposal<'_> {
             ..NewAuditEntry::default()
         })?;
         work.add(&mut stored, changed)?;
+        work.save_acceptance(&stored, changed)?;
         Ok(to_outcome(work, stored, false, event))
     }
 
@@ -255,6 +316,7 @@ impl DraftProposal<'_> {
                     count: 1,
                     flags,
                     recommendation: None,
+                    acceptance: self.acceptance,
                 },
                 justification,
                 evidence: self.request.evidence.clone(),

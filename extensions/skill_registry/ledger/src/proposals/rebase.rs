@@ -86,6 +86,7 @@ impl Ledger {
                 MergeOutcome::Text(text) => {
                     let mut stored = stored;
                     replace_text(&target, &mut stored.proposal, current.as_ref(), &text)?;
+                    self.examine_proposal(snapshot, &mut stored.proposal)?;
                     session.reopen(stored, actor, current.as_ref())
                 }
             }
@@ -159,6 +160,7 @@ impl LedgerSession<'_> {
                 json!({"from": before, "base": summary.base_digest, "new": summary.new_digest});
             let changed = log_action(work, &stored, actor, "proposal.rebased", None, detail)?;
             work.save(&mut stored, changed)?;
+            work.save_acceptance(&stored, changed)?;
             Ok(RebaseOutcome { proposal: work.complete(stored), conflicts: Vec::new() })
         })
     }

@@ -63,7 +63,7 @@ impl Ledger {
         recommendation: &Recommendation,
     ) -> Result<ApplyOutcome, LedgerError> {
         let agent = &recommendation.agent_id;
-        let why = self.with_session(|session| {
+        let (why, reviewed) = self.with_session(|session| {
             session.read(|work| {
                 let stored = work.find(id)?;
                 check_reviewer(&stored, digest, agent)?;
@@ -74,14 +74,15 @@ impl Ledger {
                 let is_wrong = |finding: &crate::records::proposal::LintFinding| {
                     finding.severity == Severity::Error
                 };
-                Ok(match skill.map(|skill| skill.trust()) {
+                let why = match skill.map(|skill| skill.trust()) {
                     None => Some("the skill does not exist yet"),
                     Some(TrustLevel::Untrusted) => Some("its root is untrusted"),
                     Some(TrustLevel::Operator) if is_created => Some("an agent created the skill"),
                     _ if !summary.flags.is_empty() => Some("it has warnings"),
                     _ if stored.proposal.lint.new.iter().any(is_wrong) => Some("rules find errors"),
                     _ => None,
-                })
+                };
+                Ok((why, summary.review_digest()))
             })
         })?;
         if let Some(why) = why {
@@ -92,7 +93,7 @@ impl Ledger {
             ));
         }
         let actor = HumanActor { name: agent.clone(), via: "agent".to_owned() };
-        self.approve(snapshot, &actor, id, digest, Some(&recommendation.reason))
+        self.approve(snapshot, &actor, id, reviewed, Some(&recommendation.reason))
     }
 }
 

@@ -74,12 +74,14 @@ impl Ledger {
             let base = base_text(&stored.proposal);
             let before = stored.proposal.summary.new_digest;
             replace_text(&target, &mut stored.proposal, base.as_ref(), new_text)?;
+            self.examine_proposal(snapshot, &mut stored.proposal)?;
             session.change(|work| {
                 let new = stored.proposal.summary.new_digest;
                 work.add_blobs([(new, new_text.as_bytes())])?;
                 let detail = json!({"from": before, "to": new});
                 let changed = log_action(work, &stored, actor, "proposal.amended", None, detail)?;
                 work.save(&mut stored, changed)?;
+                work.save_acceptance(&stored, changed)?;
                 Ok(work.complete(stored))
             })
         })

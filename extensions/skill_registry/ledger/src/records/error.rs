@@ -30,6 +30,8 @@ pub enum LedgerErrorKind {
     Invalid,
     /// The state of the proposal does not allow the operation.
     State,
+    /// The change of an agent fails the check of changes.
+    Refused,
     /// The digest differs from that of the reviewed text.
     Digest,
     /// The file is no longer the base of the proposal.
@@ -177,9 +179,10 @@ impl LedgerError {
     pub fn kind(&self) -> ErrorKind {
         match self.reason {
             LedgerErrorKind::NotFound => ErrorKind::NotFound,
-            LedgerErrorKind::Ambiguous | LedgerErrorKind::Argument | LedgerErrorKind::Invalid => {
-                ErrorKind::InvalidArgument
-            }
+            LedgerErrorKind::Ambiguous
+            | LedgerErrorKind::Argument
+            | LedgerErrorKind::Invalid
+            | LedgerErrorKind::Refused => ErrorKind::InvalidArgument,
             LedgerErrorKind::Denied | LedgerErrorKind::Quota => ErrorKind::Denied,
             LedgerErrorKind::TooLarge => ErrorKind::TooLarge,
             LedgerErrorKind::DoesNotApply

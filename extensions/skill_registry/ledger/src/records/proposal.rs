@@ -8,6 +8,7 @@ use skill_catalog::AgentAuthor;
 use skill_diff::{FuzzNote, MergeConflict};
 use skill_format::{Digest, Severity};
 
+use crate::acceptance::AcceptanceEvidence;
 use crate::records::event::{LedgerEvent, ProposalEvent};
 
 /// The person that made a decision.
@@ -179,6 +180,24 @@ pub struct ProposalSummary {
     /// The advice of the reviewing agent about this very text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recommendation: Option<Recommendation>,
+    /// The result of the check of this very text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub acceptance: Option<AcceptanceEvidence>,
+}
+
+impl ProposalSummary {
+    /// Returns the digest of everything that a person approves: the new text, and the result of its
+    /// check if there is one.
+    ///
+    /// Without a result it is the digest of the new text; otherwise SHA-256 of that digest and of
+    /// the result in JSON.
+    #[must_use]
+    pub fn review_digest(&self) -> Digest {
+        let Some(acceptance) = &self.acceptance else { return self.new_digest };
+        // A struct of texts and numbers is always valid JSON.
+        let result = serde_json::to_string(acceptance).unwrap_or_default();
+        Digest::compute(format!("{}\n{result}", self.new_digest).as_bytes())
+    }
 }
 
 /// The advice of an agent about a proposal.

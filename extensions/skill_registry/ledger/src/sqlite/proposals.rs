@@ -6,6 +6,7 @@ use skill_diff::FuzzNote;
 use skill_format::Digest;
 
 use super::{DbResult, LedgerTransaction, SqlDigest, SqlJson};
+use crate::acceptance::AcceptanceEvidence;
 use crate::records::proposal::{
     LintDelta, Proposal, ProposalDecision, ProposalFileState, ProposalFilter, ProposalState,
     ProposalSummary, Recommendation, ReviewFlag, first_line,
@@ -36,14 +37,18 @@ const COLUMNS: &str = "id, seq, skill_id, path, state, created_ms, author, justi
     new, added, removed, count, flags, evidence, diff, fuzz, lint, tokens_before, tokens_after,
     decided_by, decided_ms, reason, version, file, file_digest, file_before,
     (SELECT body FROM recommendations AS advice
-     WHERE advice.proposal = proposals.id AND advice.new = proposals.new)";
+     WHERE advice.proposal = proposals.id AND advice.new = proposals.new),
+    (SELECT body FROM acceptance
+     WHERE acceptance.proposal = proposals.id AND acceptance.new = proposals.new)";
 
 /// The same columns for a list, without the long texts.
 const COLUMNS_OF_LIST: &str = "id, seq, skill_id, path, state, created_ms, author, justification,
     base, new, added, removed, count, flags, '[]', '', '[]', '{\"new\":[],\"gone\":[]}',
     tokens_before, tokens_after, decided_by, decided_ms, reason, version, file, file_digest, file_before,
     (SELECT body FROM recommendations AS advice
-     WHERE advice.proposal = proposals.id AND advice.new = proposals.new)";
+     WHERE advice.proposal = proposals.id AND advice.new = proposals.new),
+    (SELECT body FROM acceptance
+     WHERE acceptance.proposal = proposals.id AND acceptance.new = proposals.new)";
 
 /// The states that require a decision, as SQL.
 const WAITING: &str = "state IN ('open', 'approved', 'stale', 'failed')";
@@ -236,6 +241,38 @@ impl LedgerTransaction<'_> {
         Ok(())
     }
 
+    /// Records the result of the check of a proposal's text, and replaces the former one.
+    pub(crate) fn put_acceptance(
+        &self,
+        id: &str,
+        evidence: &AcceptanceEvidence,
+        changed: u64,
+    ) -> DbResult<()> {
+        self.tx.execute(
+            "INSERT OR REPLACE INTO acceptance (proposal, changed, new, body)
+             VALUES (?1, ?2, ?3, ?4)",
+            rusqlite::params![id, changed as i64, SqlDigest(evidence.new), SqlJson(evidence)],
+        )?;
+        Ok(())
+    }
+
+    /// Returns the rejected proposals for a file, the newest first, without their texts.
+    pub(crate) fn rejected_proposals(
+        &self,
+        skill_id: &str,
+        path: &str,
+        limit: usize,
+    ) -> DbResult<Vec<Proposal>> {
+        let sql = format!(
+            "SELECT {COLUMNS} FROM proposals
+             WHERE skill_id = ?1 AND path = ?2 AND state = 'rejected'
+             ORDER BY seq DESC LIMIT ?3"
+        );
+        self.select_rows(&sql, (skill_id, path, limit as i64), |row| {
+            Ok(stored_from_row(row)?.proposal)
+        })
+    }
+
     /// Returns `true` if a proposal has a file of this name.
     pub(crate) fn has_file(&self, name: &str) -> DbResult<bool> {
         let sql = "SELECT EXISTS (SELECT 1 FROM proposals WHERE file = ?1)";
@@ -272,6 +309,7 @@ fn stored_from_row(row: &Row<'_>) -> rusqlite::Result<StoredProposal> {
         count: count(12)?,
         flags: row.get::<_, SqlJson<Vec<ReviewFlag>>>(13)?.0,
         recommendation: row.get::<_, Option<SqlJson<Recommendation>>>(27)?.map(|body| body.0),
+        acceptance: row.get::<_, Option<SqlJson<AcceptanceEvidence>>>(28)?.map(|body| body.0),
     };
     let decided = match row.get::<_, Option<String>>(20)? {
         Some(by) => Some(ProposalDecision { by, at_ms: row.get(21)?, reason: row.get(22)? }),

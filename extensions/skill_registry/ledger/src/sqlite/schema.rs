@@ -3,7 +3,8 @@
 use rusqlite_migration::{M, Migrations};
 
 /// The steps, in order; `user_version` counts them.
-const STEPS: &[M<'static>] = &[M::up(FIRST), M::up(CATALOG), M::up(ADVICE), M::up(APPROVALS)];
+const STEPS: &[M<'static>] =
+    &[M::up(FIRST), M::up(CATALOG), M::up(ADVICE), M::up(APPROVALS), M::up(ACCEPTANCE)];
 
 /// The steps in the form of the library.
 pub(super) const MIGRATIONS: Migrations<'static> = Migrations::from_slice(STEPS);
@@ -193,6 +194,16 @@ CREATE TABLE approvals (
     changed INTEGER NOT NULL,
     tree BLOB NOT NULL CHECK (length(tree) = 32),
     approved_by TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+";
+
+/// Results of the check of proposals, as JSON, with the digest of the checked text.
+const ACCEPTANCE: &str = "
+CREATE TABLE acceptance (
+    proposal TEXT PRIMARY KEY NOT NULL REFERENCES proposals (id),
+    changed INTEGER NOT NULL,
+    new BLOB NOT NULL CHECK (length(new) = 32),
+    body TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 ";
 

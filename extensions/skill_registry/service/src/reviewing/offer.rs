@@ -3,7 +3,8 @@
 use skill_catalog::Snapshot;
 use skill_format::sanitize_line;
 use skill_ledger::{
-    HumanActor, Ledger, LedgerError, LedgerErrorKind, LedgerEvent, LedgerOutcome, ProposalState,
+    AcceptanceEvidence, HumanActor, Ledger, LedgerError, LedgerErrorKind, LedgerEvent,
+    LedgerOutcome, ProposalState,
 };
 use skillhost_payload::{CallOrigin, ReviewDecision, ReviewOffer};
 
@@ -29,19 +30,30 @@ const REJECTED_TEXT: &str = "A person rejected it; the skill stays as it is.";
 pub fn load_offer(ledger: &Ledger, proposal: &str) -> Result<Option<ReviewOffer>, LedgerError> {
     let found = ledger.proposal(proposal)?;
     let summary = &found.summary;
+    let checked = summary.acceptance.as_ref().map(render_acceptance).unwrap_or_default();
     let text = format!(
-        "{} proposes to change {} of the skill `{}`.\n\nWhy: {}\n\n{}",
+        "{} proposes to change {} of the skill `{}`.\n\nWhy: {}\n\n{checked}{}",
         sanitize_line(&summary.author.agent_id),
         sanitize_line(&summary.path),
         sanitize_line(&summary.skill_id),
         sanitize_line(&found.justification),
         display_safe(&found.diff)
     );
-    let (proposal, digest) = (summary.id.clone(), summary.new_digest.to_string());
+    let (proposal, digest) = (summary.id.clone(), summary.review_digest().to_string());
     let offer = ReviewOffer { proposal, digest, text };
     // An empty diff means that its text is lost: no change can be decided.
     let fits = offer.text.len() <= MAX_OFFER && !found.diff.is_empty();
     Ok((fits && summary.state == ProposalState::Open).then_some(offer))
+}
+
+/// Renders the result of the check of a proposal, with an empty line at its end.
+fn render_acceptance(found: &AcceptanceEvidence) -> String {
+    let mut text = format!("Check: {}\n", found.describe());
+    for line in found.regressions.iter().chain(&found.leaks) {
+        text.push_str(&format!("- {}\n", sanitize_line(line)));
+    }
+    text.push('\n');
+    text
 }
 
 /// Executes the decision of a person about an offer. Returns the text for the caller, and the events.

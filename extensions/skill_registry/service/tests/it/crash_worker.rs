@@ -17,7 +17,7 @@ use skill_ledger::{
 
 use crate::fixture::id;
 use crate::random::SeededRandom;
-use crate::scenario::{ReviewScenario, agent, every_proposal, person, reading};
+use crate::scenario::{ReviewScenario, agent, every_proposal, operator, person, reading};
 
 pub(crate) const SKILLS: [&str; 3] = ["beads", "pdf", "tar"];
 const FILES: [&str; 4] = ["SKILL.md", "SKILL.md", "notes/a.md", "notes/deep/b.md"];
@@ -113,7 +113,8 @@ impl Worker<'_> {
             justification: "It counts better.".to_owned(),
             ..ProposeRequest::default()
         };
-        self.ledger.propose(&self.scenario.snapshot(), &agent(), &wish)?;
+        // A person may repeat a change that was rejected.
+        self.ledger.propose(&self.scenario.snapshot(), &operator(), &wish)?;
         Self::kept(Some(&text));
         Ok(())
     }

@@ -12,7 +12,7 @@ use skill_ledger::{
 use skillhost_payload::ErrorKind;
 
 use crate::fixture::id;
-use crate::scenario::{NOON, ReviewScenario, agent, every_proposal, person, text, wish};
+use crate::scenario::{NOON, ReviewScenario, agent, every_proposal, operator, person, text, wish};
 
 fn topics(events: &[LedgerEvent]) -> Vec<&'static str> {
     events.iter().map(LedgerEvent::topic).collect()
@@ -76,6 +76,7 @@ fn proposal_does_not_change_skill() {
         count: 1,
         flags: Vec::new(),
         recommendation: None,
+        acceptance: None,
     };
     assert_eq!(proposed.proposal, summary);
     assert!(!proposed.merged);
@@ -337,8 +338,14 @@ fn rejected_proposal_keeps_its_text() {
     assert_eq!(scenario.ledger.proposals(ProposalFilter::default()), Ok(Vec::new()));
     let kept = scenario.ledger.proposal(&proposal).unwrap();
     assert_eq!(kept.new_text.as_deref(), Some(text("beads", "ONE").as_str()));
-    // The same change may be proposed again.
-    assert!(!scenario.ask(&wish("beads", "ONE")).unwrap().merged);
+    // An agent is shown the reason instead of making the same change again; a person may make it.
+    let again = scenario.ask(&wish("beads", "ONE")).unwrap_err();
+    assert_eq!(again.reason(), LedgerErrorKind::Refused);
+    let message = format!("repeated: proposal {proposal} made this change and was rejected on ");
+    assert!(again.to_string().starts_with(&message) && again.to_string().ends_with(": worse"));
+    let snapshot = scenario.snapshot();
+    let by_person = scenario.ledger.propose(&snapshot, &operator(), &wish("beads", "ONE"));
+    assert!(!by_person.unwrap().merged);
 }
 
 #[test]
@@ -382,7 +389,7 @@ fn malformed_requests_are_rejected() {
         let error = scenario.ask(&request).unwrap_err();
         (error.reason(), error.to_string())
     };
-    use LedgerErrorKind::{Argument, Denied, DoesNotApply, Invalid, NotFound, TooLarge};
+    use LedgerErrorKind::{Argument, Denied, DoesNotApply, Invalid, NotFound, Refused, TooLarge};
     type Change<'a> = &'a dyn Fn(&mut ProposeRequest);
     let cases: [(Change<'_>, LedgerErrorKind, &str); 22] = [
         (&|r| r.new_content = None, Argument, "the request has neither diff nor new_content"),
@@ -430,8 +437,8 @@ fn malformed_requests_are_rejected() {
         (&|r| r.path = Some("data.bin".into()), Denied, "skills/beads/data.bin is not UTF-8 text"),
         (
             &|r| r.new_content = Some(text("beads", "one\ntwo\nthree")),
-            Argument,
-            "SKILL.md already has exactly this text",
+            Refused,
+            "no_change: SKILL.md already has exactly this text",
         ),
         (&|r| r.new_content = Some("a\0b".into()), Argument, "the new text contains NUL"),
         (

@@ -14,7 +14,7 @@ use skill_ledger::{LedgerErrorKind, ProposalState, ProposeRequest, VersionAuthor
 use crate::crash_worker::{MARK, SKILLS, ledger, start_process, tell, whole};
 use crate::fixture::id;
 use crate::random::SeededRandom;
-use crate::scenario::{ReviewScenario, agent, every_proposal, person, wish};
+use crate::scenario::{ReviewScenario, every_proposal, operator, person, wish};
 
 const PROCESSES: usize = 8;
 
@@ -34,7 +34,7 @@ impl Member<'_> {
             let Some(text) = self.with_line(skill, own) else { continue };
             let request = ProposeRequest { new_content: Some(text), ..wish(skill, "") };
             let snapshot = self.scenario.snapshot();
-            let proposed = match self.ledger.propose(&snapshot, &agent(), &request) {
+            let proposed = match self.ledger.propose(&snapshot, &operator(), &request) {
                 Ok(proposed) => proposed.proposal,
                 Err(error) if lost_a_race(error.reason()) => continue,
                 Err(error) => panic!("{error}"),

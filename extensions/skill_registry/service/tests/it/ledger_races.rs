@@ -8,7 +8,7 @@ use std::thread;
 
 use skill_ledger::{LedgerErrorKind, ProposalFilter, ProposalState, ProposeRequest};
 
-use crate::scenario::{ReviewScenario, agent, person, text, wish};
+use crate::scenario::{ReviewScenario, operator, person, text, wish};
 
 const THREADS: usize = 8;
 const ROUNDS: usize = 6;
@@ -65,7 +65,7 @@ fn append(scenario: &ReviewScenario, nth: usize) {
                 new_content: None,
                 ..wish("beads", "")
             };
-            let Ok(proposed) = ledger.propose(&snapshot, &agent(), &wish) else { continue };
+            let Ok(proposed) = ledger.propose(&snapshot, &operator(), &wish) else { continue };
             let (id, digest) = (proposed.proposal.id, proposed.proposal.new_digest);
             match ledger.approve(&snapshot, &person(), &id, digest, None) {
                 Ok(_) => break,
@@ -152,7 +152,7 @@ fn concurrent_edits_are_not_lost() {
         for nth in 0..40 {
             let snapshot = scenario.snapshot();
             let wish = wish("beads", &format!("proposed {nth}"));
-            let Ok(proposed) = scenario.ledger.propose(&snapshot, &agent(), &wish) else {
+            let Ok(proposed) = scenario.ledger.propose(&snapshot, &operator(), &wish) else {
                 continue;
             };
             let proposal = proposed.proposal;

@@ -151,6 +151,11 @@ pub(crate) fn poll_and_sync(keeper: &LedgerSync, store: &Store) -> Vec<LedgerEve
     kept.events
 }
 
+/// The author of proposals that an agent makes, and the one of those that a person makes.
+pub(crate) fn operator() -> AgentAuthor {
+    AgentAuthor { origin: "operator".to_owned(), ..agent() }
+}
+
 pub(crate) fn agent() -> AgentAuthor {
     AgentAuthor {
         agent_id: "builder".to_owned(),

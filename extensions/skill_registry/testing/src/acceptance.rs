@@ -1,0 +1,234 @@
+//! The check of a change of a skill against the cases of every skill of a home.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use sha2::{Digest as _, Sha256};
+use skill_catalog::{Snapshot, StoreOptions};
+use skill_evals::{LeakedText, find_leaks};
+use skill_format::{Digest, SkillId};
+use skill_ledger::{
+    AcceptanceEvidence, LedgerError, LedgerErrorKind, ProposalCheck, ProposedChange,
+};
+
+use crate::case_files::{SkillCases, load_cases, load_held_out, open_held_out};
+use crate::harness::{CandidateSkill, HarnessError, RoutingHarness, RoutingSetup};
+use crate::routing::{AgentViews, RoutingFailure, RoutingReport, RoutingResult, test_routing};
+
+/// The seed of the split, which makes no difference to the check: every case counts.
+const SEED: u64 = 0;
+
+/// The regressions that are listed.
+const MAX_LISTED: usize = 50;
+
+/// A check that a change makes no query of any skill fail, and copies no text of a case.
+#[derive(Clone, Debug)]
+pub struct AcceptanceCheck {
+    options: StoreOptions,
+    data: PathBuf,
+    is_required: bool,
+}
+
+impl AcceptanceCheck {
+    /// Creates the check of a home.
+    ///
+    /// `options` are those of its catalog, `data` is the directory of the registry's data, which
+    /// has the held-out cases. `is_required` is false where results are only shown.
+    #[must_use]
+    pub fn new(options: StoreOptions, data: PathBuf, is_required: bool) -> Self {
+        Self { options, data, is_required }
+    }
+
+    fn open(&self, candidates: Vec<CandidateSkill>) -> Result<RoutingHarness, LedgerError> {
+        let options = self.options.clone();
+        let setup = RoutingSetup { options, candidates, with_distractors: true };
+        RoutingHarness::open(setup).map_err(|error| to_ledger_error(&error))
+    }
+
+    /// Loads the cases of every skill, in their state before the change.
+    fn load_all_cases(&self, snapshot: &Snapshot) -> Vec<SkillCases> {
+        let cases = snapshot.skills().iter().filter_map(|skill| {
+            let id = skill.id().as_str();
+            let mut cases = load_cases(&skill.open_directory().ok()?, id, SEED);
+            if let Some(held_out) = open_held_out(&self.data, id) {
+                load_held_out(&mut cases, &held_out);
+            }
+            (!cases.is_empty()).then_some(cases)
+        });
+        cases.collect()
+    }
+}
+
+impl ProposalCheck for AcceptanceCheck {
+    fn examine(
+        &self,
+        snapshot: &Snapshot,
+        change: &ProposedChange<'_>,
+    ) -> Result<Option<AcceptanceEvidence>, LedgerError> {
+        let cases = self.load_all_cases(snapshot);
+        if cases.is_empty() {
+            return Ok(None);
+        }
+        let is_skill_file = change.path.eq_ignore_ascii_case("SKILL.md");
+        let mut found = AcceptanceEvidence {
+            base: change.base.map(|base| Digest::compute(base.as_bytes())),
+            new: Digest::compute(change.new.as_bytes()),
+            cases: digest_cases(&cases),
+            catalog: digest_catalog(snapshot, change.skill_id),
+            harness: env!("CARGO_PKG_VERSION").to_owned(),
+            queries: 0,
+            passed_before: 0,
+            passed_after: 0,
+            regressions: Vec::new(),
+            leaks: list_leaks(&cases, change),
+        };
+        // Other files are not searched.
+        if is_skill_file && let Ok(id) = SkillId::new(change.skill_id) {
+            let bytes = change.new.as_bytes().to_vec();
+            let before = self.open(Vec::new())?;
+            let after = self.open(vec![CandidateSkill { id, bytes }])?;
+            compare_routing(&before, &after, &cases, &mut found);
+        }
+        Ok(Some(found))
+    }
+
+    fn is_required(&self) -> bool {
+        self.is_required
+    }
+}
+
+/// Runs the queries of every skill before and after a change.
+fn compare_routing(
+    before: &RoutingHarness,
+    after: &RoutingHarness,
+    cases: &[SkillCases],
+    found: &mut AcceptanceEvidence,
+) {
+    // The view of a model without an agent has every skill, so that nothing is hidden from a check.
+    let views = AgentViews::default();
+    for cases in cases {
+        let tested = |harness| test_routing(harness, cases, &views);
+        let (was, now) = (tested(before), tested(after));
+        let passed = |report: &RoutingReport| report.results.len() - report.failed();
+        found.queries += was.results.len();
+        found.passed_before += passed(&was);
+        found.passed_after += passed(&now);
+        for (was, now) in was.results.iter().zip(&now.results) {
+            if let (None, Some(failure)) = (&was.failure, &now.failure) {
+                found.regressions.push(describe_regression(cases, was, now, failure));
+            }
+        }
+    }
+    let more = found.regressions.len().saturating_sub(MAX_LISTED);
+    if more > 0 {
+        found.regressions.truncate(MAX_LISTED);
+        found.regressions.push(format!("{more} more"));
+    }
+}
+
+fn describe_regression(
+    cases: &SkillCases,
+    was: &RoutingResult,
+    now: &RoutingResult,
+    failure: &RoutingFailure,
+) -> String {
+    let mut line = format!("{}/{}", cases.skill_id, was.case);
+    let is_private = cases.triggers.iter().any(|case| case.name == was.case && case.is_private);
+    // The text of a held-out case must not reach the author of a change.
+    if !is_private {
+        // Writing to a `String` cannot fail.
+        let _ = write!(line, " \"{}\"", was.query);
+    }
+    line.push_str(" passed, now ");
+    match failure {
+        RoutingFailure::RankedLow { rank, above } => {
+            let _ = write!(line, "stands {rank}th behind {above}");
+        }
+        RoutingFailure::Surfaced => line.push_str("is offered first without being expected"),
+        RoutingFailure::Forbidden { skill_id } => {
+            let _ = write!(line, "offers the forbidden {skill_id}");
+        }
+        RoutingFailure::AboveExpected { expected, .. } => {
+            let _ = write!(line, "stands above {expected}");
+        }
+        RoutingFailure::NotMatched
+        | RoutingFailure::NotVisible
+        | RoutingFailure::BodyOnly
+        | RoutingFailure::NotDescribed
+        | RoutingFailure::UnknownAgent => match &now.first {
+            Some(first) => {
+                let _ = write!(line, "is not offered; the first is {first}");
+            }
+            None => line.push_str("is not offered"),
+        },
+    }
+    line
+}
+
+/// Lists the cases whose text a change copies: by their names, and the held-out ones by number.
+fn list_leaks(cases: &[SkillCases], change: &ProposedChange<'_>) -> Vec<String> {
+    let base = change.base.unwrap_or_default();
+    let mut leaks = Vec::new();
+    let mut held_out = 0;
+    for cases in cases {
+        let triggers = cases.triggers.iter().map(|case| (case.is_private, &case.case));
+        for (is_private, case) in triggers {
+            let found = find_leaks(base, change.new, std::slice::from_ref(case), &[]);
+            add_leaks(&mut leaks, &mut held_out, &cases.skill_id, is_private, &found);
+        }
+        for case in &cases.outputs {
+            let found = find_leaks(base, change.new, &[], std::slice::from_ref(&case.case));
+            add_leaks(&mut leaks, &mut held_out, &cases.skill_id, case.is_private, &found);
+        }
+    }
+    if held_out > 0 {
+        let cases = if held_out == 1 { "case" } else { "cases" };
+        leaks.push(format!("{held_out} held-out {cases}"));
+    }
+    leaks
+}
+
+fn add_leaks(
+    leaks: &mut Vec<String>,
+    held_out: &mut usize,
+    skill_id: &str,
+    is_private: bool,
+    found: &[LeakedText],
+) {
+    match found.first() {
+        Some(_) if is_private => *held_out += 1,
+        Some(leak) => leaks.push(format!("{skill_id}/{} \"{}\"", leak.case, leak.text)),
+        None => {}
+    }
+}
+
+fn digest_cases(cases: &[SkillCases]) -> String {
+    let mut hasher = Sha256::new();
+    for cases in cases {
+        hasher.update(cases.skill_id.as_bytes());
+        hasher.update([0]);
+        hasher.update(cases.digest().as_bytes());
+    }
+    skillhost_files::to_hex(&hasher.finalize())
+}
+
+/// Digests the skills that compete with the changed one.
+fn digest_catalog(snapshot: &Snapshot, changed: &str) -> String {
+    let mut hasher = Sha256::new();
+    for skill in snapshot.skills().iter().filter(|skill| skill.id().as_str() != changed) {
+        hasher.update(skill.id().as_str().as_bytes());
+        hasher.update([0]);
+        hasher.update(skill.description().as_bytes());
+        hasher.update([0]);
+        hasher.update(skill.digest().map(|digest| digest.to_string()).unwrap_or_default());
+    }
+    skillhost_files::to_hex(&hasher.finalize())
+}
+
+fn to_ledger_error(error: &HarnessError) -> LedgerError {
+    LedgerError::new(
+        LedgerErrorKind::Io,
+        format!("the change cannot be checked: {error}"),
+        "free space in the directory of temporary files, then try again",
+    )
+}

@@ -1,0 +1,293 @@
+//! Proposals of agents against the cases of all skills, with the real ledger.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use skill_catalog::{
+    AgentAuthor, SkillRoot, Snapshot, Store, StoreOptions, SystemClock, TrustLevel,
+};
+use skill_ledger::{HumanActor, Ledger, LedgerError, LedgerErrorKind, Proposal, ProposeRequest};
+use skill_testing::AcceptanceCheck;
+use tempfile::TempDir;
+
+/// A home with skills and a ledger.
+struct TestHome {
+    directory: TempDir,
+    is_required: bool,
+}
+
+impl TestHome {
+    fn new() -> Self {
+        Self { directory: tempfile::tempdir().unwrap(), is_required: true }
+    }
+
+    fn path(&self, rel: &str) -> PathBuf {
+        self.directory.path().join(rel)
+    }
+
+    fn write(&self, rel: &str, text: &str) {
+        let path = self.path(rel);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    /// Writes a skill with its queries, each of which is expected to lead to it.
+    fn skill(&self, id: &str, description: &str, queries: &[&str]) {
+        self.write(&format!("skills/{id}/SKILL.md"), &skill_text(id, description, ""));
+        let cases: Vec<String> = queries
+            .iter()
+            .map(|query| format!("{{\"query\": \"{query}\", \"should_trigger\": true}}"))
+            .collect();
+        if !cases.is_empty() {
+            let text = format!("[{}]", cases.join(",\n"));
+            self.write(&format!("skills/{id}/evals/triggers.json"), &text);
+        }
+    }
+
+    fn options(&self) -> StoreOptions {
+        let path = self.path("skills");
+        let root = SkillRoot { label: "sandbox".to_owned(), path, trust: TrustLevel::Operator };
+        StoreOptions { roots: vec![root], ..StoreOptions::default() }
+    }
+
+    fn ledger(&self) -> Ledger {
+        let data = self.path("data");
+        let check = AcceptanceCheck::new(self.options(), data.clone(), self.is_required);
+        Ledger::new(data, Arc::new(SystemClock)).set_check(Arc::new(check))
+    }
+
+    fn snapshot(&self) -> Arc<Snapshot> {
+        Store::open(self.options(), Arc::new(SystemClock)).unwrap().snapshot()
+    }
+
+    fn propose_by(&self, origin: &str, id: &str, text: &str) -> Result<Proposal, LedgerError> {
+        let author = AgentAuthor {
+            agent_id: "helper".to_owned(),
+            session_id: "s".to_owned(),
+            turn_id: "t".to_owned(),
+            origin: origin.to_owned(),
+        };
+        let request = ProposeRequest {
+            skill_id: id.to_owned(),
+            new_content: Some(text.to_owned()),
+            justification: "It reads better.".to_owned(),
+            ..ProposeRequest::default()
+        };
+        let ledger = self.ledger();
+        let made = ledger.propose(&self.snapshot(), &author, &request)?;
+        ledger.proposal(&made.proposal.id)
+    }
+
+    fn propose(&self, id: &str, text: &str) -> Result<Proposal, LedgerError> {
+        self.propose_by("agent", id, text)
+    }
+
+    fn refused(&self, id: &str, text: &str) -> String {
+        let error = self.propose(id, text).unwrap_err();
+        assert_eq!(error.reason(), LedgerErrorKind::Refused, "{error}");
+        let waiting = self.ledger().proposals(skill_ledger::ProposalFilter::default());
+        assert_eq!(waiting.unwrap(), [], "nothing is filed");
+        error.to_string()
+    }
+
+    fn approve(&self, proposal: &Proposal, reason: Option<&str>) -> Result<u64, LedgerError> {
+        let person = HumanActor { name: "ada".to_owned(), via: "cli".to_owned() };
+        let digest = proposal.summary.review_digest();
+        let done =
+            self.ledger().approve(&self.snapshot(), &person, &proposal.summary.id, digest, reason);
+        done.map(|applied| applied.version)
+    }
+}
+
+const BODY: &str = "Open the file first. Read each field and its label.\n\n\
+    ## Gotchas\n\nScanned forms have no fields.\n";
+
+fn skill_text(id: &str, description: &str, more: &str) -> String {
+    format!("---\nname: {id}\ndescription: {description}\n---\n\n# {id}\n\n{BODY}{more}")
+}
+
+const FORMS: &str = "Fills in PDF forms such as the W-9. Use when a form has to be completed.";
+
+fn home_with_forms() -> TestHome {
+    let home = TestHome::new();
+    home.skill("pdf-forms", FORMS, &["complete the W-9", "which fields does this form have"]);
+    home
+}
+
+#[test]
+fn accepted_proposal_has_evidence() {
+    let home = home_with_forms();
+    let new = skill_text("pdf-forms", FORMS, "\nAsk which year is meant.\n");
+    let proposal = home.propose("pdf-forms", &new).unwrap();
+    let found = proposal.summary.acceptance.as_ref().unwrap();
+    assert_eq!((found.queries, found.passed_before, found.passed_after), (2, 2, 2));
+    assert_eq!(found.describe(), "2 queries: 2 passed before, 2 now, none is worse");
+    assert_ne!(proposal.summary.review_digest(), proposal.summary.new_digest);
+    // The digest of the text alone does not approve the evidence.
+    let person = HumanActor { name: "ada".to_owned(), via: "cli".to_owned() };
+    let (id, text) = (&proposal.summary.id, proposal.summary.new_digest);
+    let error = home.ledger().approve(&home.snapshot(), &person, id, text, None).unwrap_err();
+    assert_eq!(error.reason(), LedgerErrorKind::Digest);
+    assert_eq!(home.approve(&proposal, None).unwrap(), 2);
+}
+
+#[test]
+fn home_without_cases_has_no_evidence() {
+    let home = TestHome::new();
+    home.skill("pdf-forms", FORMS, &[]);
+    let new = skill_text("pdf-forms", FORMS, "\nAsk which year is meant.\n");
+    let proposal = home.propose("pdf-forms", &new).unwrap();
+    assert_eq!(proposal.summary.acceptance, None);
+    assert_eq!(proposal.summary.review_digest(), proposal.summary.new_digest);
+    home.approve(&proposal, None).unwrap();
+}
+
+#[test]
+fn useless_edits_are_named() {
+    let home = home_with_forms();
+    let before = skill_text("pdf-forms", FORMS, "");
+    assert_eq!(
+        home.refused("pdf-forms", &before),
+        "no_change: SKILL.md already has exactly this text"
+    );
+    for cosmetic in [
+        before.replace("first. Read", "first.\nRead"),
+        before.replace("\n\n", "\n\n\n"),
+        format!("{before}\n\n"),
+        before.replace("Open the", "  Open   the"),
+    ] {
+        assert_eq!(home.refused("pdf-forms", &cosmetic), "cosmetic: only white space differs");
+    }
+}
+
+#[test]
+fn text_of_case_is_a_leak() {
+    let home = home_with_forms();
+    home.write(
+        "data/evals/pdf-forms/triggers.json",
+        r#"[{"query": "please put my name into the rental contract", "should_trigger": true}]"#,
+    );
+    home.write(
+        "skills/pdf-forms/evals/evals.json",
+        r#"{"evals": [{"id": "months", "prompt": "x",
+            "assertions": [{"type": "contains", "value": "March, July"}]}]}"#,
+    );
+    let add = |more: &str| skill_text("pdf-forms", FORMS, more);
+    assert_eq!(
+        home.refused("pdf-forms", &add("\nTo say which fields does this form have, list them.\n")),
+        "leak: the text has words of cases: pdf-forms/q2 \"which fields does this form have\""
+    );
+    assert_eq!(
+        home.refused("pdf-forms", &add("\nAlways name March, July.\n")),
+        "leak: the text has words of cases: pdf-forms/months \"March, July\""
+    );
+    let held_out = home.refused("pdf-forms", &add("\nPut my name into the rental contract.\n"));
+    assert_eq!(held_out, "leak: the text has words of cases: 1 held-out case");
+}
+
+#[test]
+fn stolen_queries_are_listed() {
+    let home = home_with_forms();
+    let subjects = ["pottery", "falconry", "archery", "weaving", "brewing"];
+    for subject in subjects {
+        let queries: Vec<String> =
+            ["plan a lesson in", "buy tools for", "write a page about", "who teaches"]
+                .iter()
+                .map(|start| format!("{start} {subject}"))
+                .collect();
+        let queries: Vec<&str> = queries.iter().map(String::as_str).collect();
+        home.skill(&format!("{subject}-help"), &format!("Helps with {subject}."), &queries);
+    }
+    // Four new skills share the words of each subject, so that the first is fourth at best.
+    for number in 1..=4 {
+        let words = subjects.join(" ");
+        let description = format!("Lesson, tools, page and teaches {words}");
+        let id = format!("{}-all-{number}", subjects.join("-"));
+        if number < 4 {
+            home.skill(&id, &description, &[]);
+        } else {
+            let refused = home.refused(&id, &skill_text(&id, &description, ""));
+            let stolen = refused.strip_prefix("routing: ").unwrap();
+            assert!(stolen.split("; ").count() > 0, "{stolen}");
+            for line in stolen.split("; ") {
+                assert!(line.contains("-help/q") && line.contains(" passed, now "), "{line}");
+            }
+        }
+    }
+}
+
+#[test]
+fn regression_needs_reason_of_person() {
+    let mut home = home_with_forms();
+    home.is_required = false;
+    // Without its words the skill is not found any more.
+    let new = skill_text("pdf-forms", "Helps with paper.", "");
+    let proposal = home.propose("pdf-forms", &new).unwrap();
+    let found = proposal.summary.acceptance.clone().unwrap();
+    assert_eq!((found.passed_before, found.regressions.len() > 0), (2, true));
+    assert!(found.regressions[0].starts_with("pdf-forms/q1 \"complete the W-9\" passed, now "));
+    let error = home.approve(&proposal, None).unwrap_err();
+    assert_eq!(error.reason(), LedgerErrorKind::Refused);
+    assert!(error.to_string().starts_with("routing: pdf-forms/q1"), "{error}");
+    assert_eq!(home.approve(&proposal, Some("it is being renamed")).unwrap(), 2);
+}
+
+#[test]
+fn changed_cases_make_evidence_stale() {
+    let home = home_with_forms();
+    let new = skill_text("pdf-forms", FORMS, "\nAsk which year is meant.\n");
+    let proposal = home.propose("pdf-forms", &new).unwrap();
+    home.write(
+        "skills/pdf-forms/evals/triggers.json",
+        r#"[{"query": "complete the W-9", "should_trigger": true}]"#,
+    );
+    let error = home.approve(&proposal, None).unwrap_err();
+    assert_eq!(error.reason(), LedgerErrorKind::Stale);
+    assert_eq!(error.to_string(), "evidence is stale: cases changed");
+    // The new result is recorded; its digest differs, so that it has to be reviewed.
+    let again = home.ledger().proposal(&proposal.summary.id).unwrap();
+    assert_ne!(again.summary.review_digest(), proposal.summary.review_digest());
+    assert_eq!(home.approve(&proposal, None).unwrap_err().reason(), LedgerErrorKind::Digest);
+    assert_eq!(home.approve(&again, None).unwrap(), 2);
+}
+
+#[test]
+fn other_skills_may_change_without_effect() {
+    let home = home_with_forms();
+    let new = skill_text("pdf-forms", FORMS, "\nAsk which year is meant.\n");
+    let proposal = home.propose("pdf-forms", &new).unwrap();
+    home.skill("pottery", "Shapes clay.", &[]);
+    assert_eq!(home.approve(&proposal, None).unwrap(), 2);
+}
+
+#[test]
+fn rejected_edit_is_not_filed_again() {
+    let home = home_with_forms();
+    let line = "\nAlways open the form in the viewer first, as scanned forms have no fields.\n";
+    let new = skill_text("pdf-forms", FORMS, line);
+    let proposal = home.propose("pdf-forms", &new).unwrap();
+    let person = HumanActor { name: "ada".to_owned(), via: "cli".to_owned() };
+    home.ledger().reject(&person, &proposal.summary.id, "the viewer is not installed").unwrap();
+    for repeated in [
+        new.clone(),
+        new.replace("viewer first,", "viewer first:"),
+        new.replace("# pdf-forms\n", "# PDF forms\n").replace(line, &line.to_uppercase()),
+    ] {
+        let message = home.refused("pdf-forms", &repeated);
+        assert!(message.starts_with("repeated: proposal "), "{message}");
+        assert!(message.ends_with(": the viewer is not installed"), "{message}");
+    }
+    home.propose("pdf-forms", &skill_text("pdf-forms", FORMS, "\nAsk which year is meant.\n"))
+        .unwrap();
+}
+
+#[test]
+fn person_sees_result_but_is_not_refused() {
+    let home = home_with_forms();
+    let cosmetic = skill_text("pdf-forms", FORMS, "\n");
+    home.propose_by("operator", "pdf-forms", &cosmetic).unwrap();
+    let worse = skill_text("pdf-forms", "Helps with paper.", "");
+    let proposal = home.propose_by("operator", "pdf-forms", &worse).unwrap();
+    assert!(!proposal.summary.acceptance.unwrap().regressions.is_empty());
+}
