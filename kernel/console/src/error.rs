@@ -5,8 +5,8 @@ use axum::response::{IntoResponse, Response};
 use maud::html;
 use skillhost_payload::{CallError, ErrorKind};
 
-use crate::layout::draw_bare_page;
-use crate::visible_text::draw_text;
+use crate::layout::{draw_bare_page, draw_brand};
+use crate::visible_text::draw_error_text;
 
 /// The command that prints an address for a login.
 pub(crate) const LOGIN_COMMAND: &str = "skillhost console";
@@ -34,6 +34,14 @@ impl ConsoleError {
     /// Creates the error of a page or a row that does not exist.
     pub(crate) fn not_found(what: &str) -> Self {
         Self::new(StatusCode::NOT_FOUND, format!("{what} not found"), "go back to the overview")
+    }
+
+    /// Replaces the next step if a row does not exist.
+    pub(crate) fn with_hint_if_not_found(self, hint: &str) -> Self {
+        match self.status {
+            StatusCode::NOT_FOUND => Self { hint: hint.to_owned(), ..self },
+            _ => self,
+        }
     }
 
     /// Returns the status of the response.
@@ -71,10 +79,11 @@ impl IntoResponse for ConsoleError {
     fn into_response(self) -> Response {
         let Self { status, message, hint } = &self;
         let body = html! {
+            (draw_brand())
             h1 { (status.canonical_reason().unwrap_or("Error")) }
-            p { (draw_text(message)) }
-            @if !hint.is_empty() { p.hint { (draw_text(hint)) } }
-            p { a href="/" { "Overview" } }
+            p.sentence { (draw_error_text(message)) }
+            @if !hint.is_empty() { p.hint.sentence { (draw_error_text(hint)) } }
+            p { a.button href="/" { "Go to the overview" } }
         };
         let page = draw_bare_page(status.canonical_reason().unwrap_or("Error"), &body);
         (*status, page).into_response()

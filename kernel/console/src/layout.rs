@@ -56,7 +56,7 @@ pub(crate) fn draw_page(frame: &PageFrame<'_>) -> Markup {
             body {
                 a.skip href="#main" { "Skip to the content" }
                 header.top {
-                    a.brand href="/" { span.mark aria-hidden="true" {} "skillhost" }
+                    (draw_brand())
                     nav aria-label="Pages" {
                         ul {
                             @for (item, path, name) in &NAVIGATION {
@@ -81,6 +81,11 @@ pub(crate) fn draw_page(frame: &PageFrame<'_>) -> Markup {
             }
         }
     }
+}
+
+/// Draws the name of the product, which leads to the overview.
+pub(crate) fn draw_brand() -> Markup {
+    html! { a.brand href="/" { span.mark aria-hidden="true" {} "skillhost" } }
 }
 
 /// Draws a page without navigation: the login, and errors.

@@ -1,5 +1,7 @@
 //! The subject of a question, drawn as labelled fields from exactly the bytes that are decided on.
 
+use std::borrow::Cow;
+
 use maud::{Markup, html};
 use serde_json::{Map, Value};
 
@@ -62,7 +64,7 @@ pub(crate) fn draw_subject(subject: &str) -> Markup {
         dl.subject {
             @for (name, value) in known.iter().chain(&fields_of(fields)) {
                 div class=[(name == "obstacle").then_some("warning")] {
-                    dt { (draw_label(name)) }
+                    dt { @if is_diff(name, value) { "Changes" } @else { (draw_label(name)) } }
                     dd { (draw_field(name, value)) }
                 }
             }
@@ -96,7 +98,7 @@ fn draw_field(name: &str, value: &Value) -> Markup {
     match (name, value) {
         ("diff", Value::String(diff)) => draw_diff(diff),
         ("arguments", Value::String(text)) => draw_arguments(text),
-        ("details", Value::String(text)) if has_hunks(text) => draw_diff(text),
+        ("details", Value::String(text)) if is_diff(name, value) => draw_diff(text),
         ("details" | "question" | "justification", Value::String(text)) => {
             html! { pre.text { (draw_text(text)) } }
         }
@@ -108,8 +110,22 @@ fn draw_field(name: &str, value: &Value) -> Markup {
     }
 }
 
-fn has_hunks(text: &str) -> bool {
-    text.starts_with("@@ -") || text.contains("\n@@ -")
+/// Returns whether the details of a call are a diff, as those of tools that write files are.
+fn is_diff(name: &str, value: &Value) -> bool {
+    let has_hunks = |text: &str| text.starts_with("@@ -") || text.contains("\n@@ -");
+    name == "details" && value.as_str().is_some_and(has_hunks)
+}
+
+/// Returns the arguments of a call as a short text for people; JSON where they are no fields.
+pub(crate) fn summarize_arguments(text: &str) -> Cow<'_, str> {
+    let Ok(Value::Object(fields)) = serde_json::from_str(text) else {
+        return Cow::Borrowed(text);
+    };
+    let pairs = fields.iter().map(|(name, value)| match value {
+        Value::String(text) => format!("{name}: {text}"),
+        other => format!("{name}: {other}"),
+    });
+    Cow::Owned(pairs.collect::<Vec<_>>().join(", "))
 }
 
 /// Draws the arguments of a call: as fields, and as JSON for those who want the text itself.
@@ -216,6 +232,16 @@ mod tests {
             assert!(html.contains(part), "{part}: {html}");
         }
         assert!(draw_subject("no <json>").into_string().contains("no &lt;json&gt;"));
+    }
+
+    #[test]
+    fn arguments_are_summarized() {
+        assert_eq!(
+            summarize_arguments(r#"{"path":"a.md","lines":[1,2]}"#),
+            "path: a.md, lines: [1,2]"
+        );
+        assert_eq!(summarize_arguments("{}"), "");
+        assert_eq!(summarize_arguments("[1"), "[1");
     }
 
     #[test]

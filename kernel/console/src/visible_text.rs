@@ -23,6 +23,20 @@ pub(crate) fn draw_text(text: &str) -> Markup {
     }
 }
 
+/// Draws the text of an error or a hint, whose names are between backticks as in terminals.
+pub(crate) fn draw_error_text(text: &str) -> Markup {
+    let parts: Vec<&str> = text.split('`').collect();
+    // An even number of parts is an odd number of backticks: one of them is part of a name.
+    if parts.len().is_multiple_of(2) {
+        return draw_text(text);
+    }
+    html! {
+        @for (at, part) in parts.iter().enumerate() {
+            @if at % 2 == 1 { code { (draw_text(part)) } } @else { (draw_text(part)) }
+        }
+    }
+}
+
 /// Makes a text of any source one line without invisible characters, for attributes and titles.
 pub(crate) fn to_line(text: &str) -> Cow<'_, str> {
     let is_plain = |c: char| !is_concealed(c) && c != '\n' && c != '\t';
@@ -54,10 +68,13 @@ pub(crate) fn draw_time(ms: u64) -> Markup {
     html! { time datetime=(format_rfc3339(signed)) { (format_second(signed)) " UTC" } }
 }
 
-/// Draws the time since a moment.
+/// Draws the time since a moment. Ages below a second have no unit of their own.
 pub(crate) fn draw_age(since_ms: u64, now_ms: u64) -> Markup {
     let signed = i64::try_from(since_ms).unwrap_or(i64::MAX);
-    let age = format_duration(now_ms.saturating_sub(since_ms));
+    let age = match now_ms.saturating_sub(since_ms) {
+        0..1000 => "< 1 s".to_owned(),
+        age => format_duration(age),
+    };
     html! { time datetime=(format_rfc3339(signed)) title={ (format_second(signed)) " UTC" } { (age) } }
 }
 
@@ -138,6 +155,14 @@ mod tests {
         assert_eq!(draw_text("plain\n\"").into_string(), "plain\n&quot;");
         assert_eq!(to_line("a\nb\u{200b}"), "a bU+200B");
         assert_eq!(shorten("aéb", 2), "aé…");
+    }
+
+    #[test]
+    fn names_in_messages_are_code() {
+        let drawn = draw_error_text("tool `a<b` failed").into_string();
+        assert_eq!(drawn, "tool <code>a&lt;b</code> failed");
+        assert_eq!(draw_error_text("a ` b").into_string(), "a ` b");
+        assert_eq!(draw_error_text("").into_string(), "");
     }
 
     #[test]

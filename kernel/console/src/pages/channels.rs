@@ -14,8 +14,8 @@ use skillhost_tasks::{Task, TaskFilter, TaskKind, TaskOutcome};
 use crate::error::{ConsoleError, PageResult};
 use crate::form_fields::path_with;
 use crate::layout::{NavEntry, draw_badge, draw_empty, draw_facts};
-use crate::pages::tasks::draw_title;
-use crate::visible_text::{draw_age, draw_text, draw_time, format_duration, shorten};
+use crate::pages::tasks::{draw_state, draw_title};
+use crate::visible_text::{draw_age, draw_error_text, draw_text, draw_time, shorten};
 use crate::visit::{Visit, redirect_to};
 
 /// The number of the newest deliveries.
@@ -325,18 +325,15 @@ fn draw_deliveries(page: &ChannelPage) -> Markup {
                                 a href=(path_with("/tasks/", task.id.as_str())) { (draw_title(task)) }
                             }
                             td data-label="State" {
-                                div {
-                                    (draw_badge(task.state.as_str(), task.state.as_str()))
-                                    @if task.is_backoff && task.due_ms > now_ms {
-                                        " again in " (format_duration(task.due_ms - now_ms))
-                                    }
-                                }
+                                (draw_state(task, now_ms))
                             }
                             td data-label="Attempts" { (task.attempt) }
                             td data-label="Error" {
-                                @match error {
-                                    Some(error) => (draw_text(&shorten(error, MAX_ERROR_CHARS))),
-                                    None => "–",
+                                div {
+                                    @match error {
+                                        Some(error) => (draw_error_text(&shorten(error, MAX_ERROR_CHARS))),
+                                        None => "–",
+                                    }
                                 }
                             }
                             td data-label="Age" { (draw_age(task.created_ms, now_ms)) }

@@ -9,7 +9,7 @@ use skillhost_payload::CallError;
 use crate::error::{ConsoleError, PageResult};
 use crate::layout::{NavEntry, draw_empty};
 use crate::subject_view::draw_value;
-use crate::visible_text::{draw_text, draw_time, format_count, to_line};
+use crate::visible_text::{draw_error_text, draw_text, draw_time, format_count, to_line};
 use crate::visit::{Visit, redirect_to};
 
 /// The number of listed events.
@@ -26,6 +26,7 @@ pub(crate) async fn show_events(visit: Visit) -> PageResult {
         h1 { "Events" }
         section {
             h2 { "Dead letters" }
+            p.lead { "Events whose delivery to an extension has failed for good." }
             div #dead data-live="" {
                 @if dead.is_empty() { (draw_empty("Every event was delivered.")) }
                 @else { ul.cards { @for letter in &dead { (draw_letter(&visit, letter)) } } }
@@ -76,12 +77,13 @@ fn draw_payload(event: &StoredEvent) -> Markup {
 fn draw_letter(visit: &Visit, letter: &DeadLetter) -> Markup {
     html! {
         li {
-            span.title { (draw_text(&letter.event.topic)) " to " (draw_text(&letter.subscriber)) }
+            span.title { (draw_text(&letter.event.topic)) }
             p.meta {
+                span { "for " code { (draw_text(&letter.subscriber)) } }
                 span { (format_count(letter.attempts.into(), "attempt")) }
-                span { "last " (draw_time(letter.at_ms)) }
+                span { "last tried " (draw_time(letter.at_ms)) }
             }
-            pre.text { (draw_text(&letter.error)) }
+            pre.text { (draw_error_text(&letter.error)) }
             details #{ "letter-" (letter.id) } { summary { "Event" } (draw_payload(&letter.event)) }
             form method="post" action="/events/retry" {
                 (visit.csrf_field())

@@ -8,7 +8,7 @@ use skillhost_home::{ApprovalAction, Approvals};
 
 use crate::error::PageResult;
 use crate::layout::{NavEntry, draw_badge, draw_empty};
-use crate::visible_text::{draw_text, draw_time};
+use crate::visible_text::{draw_error_text, draw_text, draw_time};
 use crate::visit::{Visit, redirect_to, run_blocking};
 
 /// The approval of an extension, for display.
@@ -83,20 +83,20 @@ fn draw_problems(diagnosis: &ExtensionDiagnosis) -> Markup {
                     @for rejection in &diagnosis.report.rejected {
                         li {
                             (draw_badge("error", "not loaded")) " " strong { (draw_text(&rejection.id)) } ": "
-                            (draw_text(&rejection.reason))
-                            @for line in rejection.hint.lines() { p.hint { (draw_text(line)) } }
+                            (draw_error_text(&rejection.reason))
+                            @for line in rejection.hint.lines() { p.hint { (draw_error_text(line)) } }
                         }
                     }
                     @for (subject, reason, hint) in pending.chain(models) {
                         li {
                             (draw_badge("waiting", "attention")) " " strong { (draw_text(subject)) } ": "
-                            (draw_text(reason)) p.hint { (draw_text(hint)) }
+                            (draw_error_text(reason)) p.hint { (draw_error_text(hint)) }
                         }
                     }
                     @for error in errors {
                         li {
-                            (draw_badge("error", "problem")) " " (draw_text(&error.message))
-                            p.hint { (draw_text(&error.hint)) }
+                            (draw_badge("error", "problem")) " " (draw_error_text(&error.message))
+                            p.hint { (draw_error_text(&error.hint)) }
                         }
                     }
                 }
@@ -126,11 +126,11 @@ fn draw_extension(
                 @if extension.service { span { "background service" } }
             }
             @if let Some(error) = error {
-                pre.text { (draw_text(&error.message)) }
-                @if !error.hint.is_empty() { p.hint { (draw_text(&error.hint)) } }
+                pre.text { (draw_error_text(&error.message)) }
+                @if !error.hint.is_empty() { p.hint { (draw_error_text(&error.hint)) } }
             }
             @if !extension.tools.is_empty() {
-                p.tools { @for tool in &extension.tools { code { (draw_text(tool)) } " " } }
+                p.tools { span.hint { "Tools " } @for tool in &extension.tools { code { (draw_text(tool)) } " " } }
             }
             @if let Some(approval) = approval {
                 p.hint {

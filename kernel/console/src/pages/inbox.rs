@@ -55,6 +55,16 @@ pub(crate) async fn list_questions(visit: Visit) -> PageResult {
     Ok(visit.page(NavEntry::Inbox, "Inbox", &body).await)
 }
 
+/// Draws the mark of a kind, by the word for people.
+pub(crate) fn draw_kind(kind: QuestionKind) -> Markup {
+    let label = match kind {
+        QuestionKind::Consent => "approval",
+        QuestionKind::Choice => "question",
+        kind => kind.as_str(),
+    };
+    draw_badge(kind.as_str(), label)
+}
+
 /// Draws questions as a list of links.
 pub(crate) fn draw_question_rows(questions: &[Question], now_ms: u64) -> Markup {
     html! {
@@ -65,7 +75,7 @@ pub(crate) fn draw_question_rows(questions: &[Question], now_ms: u64) -> Markup 
                         span.title { (draw_text(&shorten(&question.title, MAX_TITLE_CHARS))) }
                     }
                     p.meta {
-                        (draw_badge(question.kind.as_str(), question.kind.as_str()))
+                        (draw_kind(question.kind))
                         span { "from " (draw_text(asker_of(question))) }
                         @match question.state {
                             QuestionState::Open => {
@@ -144,7 +154,7 @@ async fn draw_question_page(
         ("Asked by", draw_text(asker_of(question))),
         (
             "Asked",
-            html! { (draw_time(question.opened_ms)) ", " (draw_age(question.opened_ms, now_ms)) " ago" },
+            html! { (draw_time(question.opened_ms)) ", " span.unbroken { (draw_age(question.opened_ms, now_ms)) " ago" } },
         ),
     ];
     if let Some(task) = &task {
@@ -174,7 +184,7 @@ async fn draw_question_page(
         }
         // Read again when it changes: a decision on another surface removes the buttons.
         div #question data-live="" {
-            p { (draw_badge(question.kind.as_str(), question.kind.as_str())) " "
+            p { (draw_kind(question.kind)) " "
                 @if !is_open { (describe_closure(question)) } }
             (draw_facts(&facts))
             section {

@@ -8,7 +8,7 @@ use crate::error::PageResult;
 use crate::layout::{NavEntry, draw_badge, draw_empty, draw_facts};
 use crate::pages::inbox::draw_question_rows;
 use crate::pages::tasks::draw_task_table;
-use crate::visible_text::{draw_text, format_duration};
+use crate::visible_text::{draw_error_text, draw_text, format_duration};
 use crate::visit::Visit;
 
 /// The number of rows of each part.
@@ -42,13 +42,13 @@ pub(crate) async fn show_overview(visit: Visit) -> PageResult {
             ul.tiles {
                 li { a href="/inbox" { strong { (status.open_questions) } " waiting for you" } }
                 li { a href="/tasks?state=running" {
-                    strong { (count(TaskState::Running)) } " running"
+                    strong { (count(TaskState::Running)) } " tasks running"
                 } }
                 li { a href="/tasks?state=waiting" {
-                    strong { (count(TaskState::Waiting)) } " parked"
+                    strong { (count(TaskState::Waiting)) } " tasks waiting"
                 } }
                 li { a href="/tasks?state=failed" {
-                    strong { (count(TaskState::Failed)) } " failed"
+                    strong { (count(TaskState::Failed)) } " tasks failed"
                 } }
             }
             section {
@@ -133,6 +133,8 @@ fn draw_chart(tasks: &[Task], now_ms: u64) -> Markup {
                     }
                 }
             }
+            // Of use only with the bars.
+            p.scale aria-hidden="true" { span { (HOURS) " h ago" } span { "now" } }
             figcaption {
                 (good) " completed, " (bad) " failed"
                 @if tasks.len() == MAX_COUNTED { "; only the newest " (MAX_COUNTED) " are counted" }
@@ -152,8 +154,8 @@ fn draw_health(status: &KernelStatus) -> Markup {
                 ul.problems {
                     @for (text, hint) in &problems {
                         li {
-                            (draw_badge("error", "problem")) " " (draw_text(text))
-                            @if !hint.is_empty() { p.hint { (draw_text(hint)) } }
+                            (draw_badge("error", "problem")) " " (draw_error_text(text))
+                            @if !hint.is_empty() { p.hint { (draw_error_text(hint)) } }
                         }
                     }
                 }

@@ -8,7 +8,7 @@ use skillhost_payload::CallError;
 
 use crate::error::{ConsoleError, PageResult};
 use crate::layout::{NavEntry, draw_badge, draw_empty};
-use crate::visible_text::{draw_text, format_duration};
+use crate::visible_text::{draw_error_text, draw_text, format_duration};
 use crate::visit::{Visit, redirect_to};
 
 /// The time for which the form waits for the run; a longer one goes on in the background.
@@ -18,12 +18,13 @@ pub(crate) async fn list_schedules(visit: Visit) -> PageResult {
     let schedules = visit.kernel().list_schedules().await;
     let body = html! {
         h1 { "Schedules" }
+        p.lead { "Manifests of extensions start tools and agents at certain times." }
         div #schedules data-live="" {
             @if schedules.is_empty() {
                 (draw_empty("There are no schedules. A manifest has them under `schedules`."))
             } @else {
                 table.rows {
-                    thead { tr { th scope="col" { "Schedule" } th scope="col" { "Does" } th scope="col" { "Next" } th scope="col" { "Last" } th scope="col" { "Run" } } }
+                    thead { tr { th scope="col" { "Schedule" } th scope="col" { "Action" } th scope="col" { "Next run" } th scope="col" { "Last run" } th scope="col" { "Start" } } }
                     tbody { @for schedule in &schedules { (draw_schedule(&visit, schedule)) } }
                 }
             }
@@ -35,11 +36,14 @@ pub(crate) async fn list_schedules(visit: Visit) -> PageResult {
 fn draw_schedule(visit: &Visit, schedule: &ScheduleSummary) -> Markup {
     html! {
         tr {
-            td data-label="Schedule" { strong { (draw_text(&schedule.id)) } br; code { (draw_text(&schedule.cron)) } }
-            td data-label="Does" { (draw_text(&schedule.action)) }
-            td data-label="Next" { (draw_text(&schedule.next)) }
-            td data-label="Last" { (draw_last_run(schedule)) }
-            td data-label="Run" {
+            td data-label="Schedule" {
+                div { strong { (draw_text(&schedule.id)) } br; code { (draw_text(&schedule.cron)) } }
+            }
+            td data-label="Action" { (draw_text(&schedule.action)) }
+            td data-label="Next run" { (draw_text(&schedule.next)) }
+            // One element: the cell is a grid on narrow screens.
+            td data-label="Last run" { div { (draw_last_run(schedule)) } }
+            td data-label="Start" {
                 form method="post" action="/schedules/run" {
                     (visit.csrf_field())
                     input type="hidden" name="id" value=(schedule.id);
@@ -58,7 +62,7 @@ fn draw_last_run(schedule: &ScheduleSummary) -> Markup {
             _ if schedule.running => (draw_badge("running", "runs now")),
             None => "never",
             Some(LastRun { at, error: Some(error), .. }) => {
-                (draw_badge("error", "failed")) " " (draw_text(at)) pre.text { (draw_text(error)) }
+                (draw_badge("error", "failed")) " " (draw_text(at)) pre.text { (draw_error_text(error)) }
             }
             Some(LastRun { at, took_ms: Some(ms), .. }) => {
                 (draw_badge("ok", "done")) " " (draw_text(at)) ", " (format_duration(*ms))

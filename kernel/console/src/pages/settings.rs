@@ -18,11 +18,11 @@ pub(crate) async fn show_settings(visit: Visit) -> PageResult {
         run_blocking(move || Settings::load_home(&home).map(|loaded| loaded.provenance(&[])));
     let loaded = loaded.await?;
     let state = &visit.state;
+    let path = file.display().to_string();
     let sessions = state.logins.list_sessions(now_ms());
     let body = html! {
         h1 { "Settings" }
-        p.lead { "The settings are in " code { (draw_text(&file.display().to_string())) }
-            ". They are read here and changed there." }
+        p.lead { "Change them in the file " code { (draw_text(&path)) } "." }
         section {
             h2 { "Console" }
             (draw_facts(&[
@@ -50,9 +50,9 @@ pub(crate) async fn show_settings(visit: Visit) -> PageResult {
             }
         }
         section {
-            h2 { "In force" }
+            h2 { "Settings in force" }
             @match &loaded {
-                Ok(rows) => (draw_rows(rows)),
+                Ok(rows) => (draw_rows(rows, &path)),
                 Err(error) => p.warning { "The settings are not valid; the last valid ones are in force: " (draw_text(&error.to_string())) },
             }
         }
@@ -60,7 +60,12 @@ pub(crate) async fn show_settings(visit: Visit) -> PageResult {
     Ok(visit.page(NavEntry::Settings, "Settings", &body).await)
 }
 
-fn draw_rows(rows: &[SettingProvenance]) -> Markup {
+fn draw_rows(rows: &[SettingProvenance], path: &str) -> Markup {
+    // The page names the whole path above.
+    let source = |row: &SettingProvenance| match row.source == path {
+        true => "skillhost.yaml".to_owned(),
+        false => row.source.to_string(),
+    };
     html! {
         table.rows {
             thead { tr { th scope="col" { "Key" } th scope="col" { "Value" } th scope="col" { "Source" } } }
@@ -69,7 +74,7 @@ fn draw_rows(rows: &[SettingProvenance]) -> Markup {
                     tr {
                         td data-label="Key" { code { (draw_text(&row.key)) } }
                         td data-label="Value" { (draw_setting(&row.value)) }
-                        td data-label="Source" { (draw_text(&row.source)) }
+                        td data-label="Source" { (draw_text(&source(row))) }
                     }
                 }
             }

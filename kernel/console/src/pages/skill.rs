@@ -13,7 +13,7 @@ use crate::layout::{NavEntry, draw_badge, draw_empty, draw_facts};
 use crate::markdown_view::draw_markdown;
 use crate::pages::skill_versions::draw_versions;
 use crate::pages::skills::parse_structured;
-use crate::visible_text::{draw_text, format_count};
+use crate::visible_text::{draw_error_text, draw_text, format_count};
 use crate::visit::{Visit, run_blocking};
 
 /// The file with the instructions of a skill.
@@ -87,7 +87,10 @@ pub(crate) async fn read_file(
 }
 
 pub(crate) async fn show_skill(visit: Visit, Path(id): Path<String>) -> PageResult {
-    let output = visit.call_tool("read_skill", &json!({ "skill_id": id })).await?;
+    let output = visit.call_tool("read_skill", &json!({ "skill_id": id })).await;
+    // The hint of the tool names another tool, for agents.
+    let output = output
+        .map_err(|error| error.with_hint_if_not_found("look for it in the list of skills"))?;
     let facts: SkillFacts = parse_structured(&output)?;
     let path = visit.query.filled("file").unwrap_or(SKILL_FILE).to_owned();
     let file = read_file(&visit, &id, &path).await?;
@@ -122,7 +125,7 @@ pub(crate) async fn show_skill(visit: Visit, Path(id): Path<String>) -> PageResu
                 @for resource in &facts.resources {
                     li {
                         (draw_file_link(&here, &resource.path, &path))
-                        " " span.hint { (draw_text(&resource.kind)) ", " (resource.size) " bytes" }
+                        " " span.hint { (draw_text(&resource.kind)) ", " (format_count(resource.size, "byte")) }
                     }
                 }
             }
@@ -185,15 +188,17 @@ fn draw_findings(report: &CheckReport) -> Markup {
         section {
             h2 { "Findings" }
             @if report.findings.is_empty() { (draw_empty("The checks have found no problem.")) }
-            ul.problems {
-                @for finding in &report.findings {
-                    @let diagnostic = &finding.diagnostic;
-                    li {
-                        @match diagnostic.severity {
-                            Severity::Error => (draw_badge("error", "error")),
-                            _ => (draw_badge("waiting", "warning")),
+            @else {
+                ul.problems {
+                    @for finding in &report.findings {
+                        @let diagnostic = &finding.diagnostic;
+                        li {
+                            @match diagnostic.severity {
+                                Severity::Error => (draw_badge("error", "error")),
+                                _ => (draw_badge("waiting", "warning")),
+                            }
+                            " " code { (diagnostic.rule) } " " (draw_error_text(&diagnostic.message))
                         }
-                        " " code { (diagnostic.rule) } " " (draw_text(&diagnostic.message))
                     }
                 }
             }

@@ -57,7 +57,7 @@ pub(crate) async fn list_skills(visit: Visit) -> PageResult {
             button type="submit" { "Search" }
         }
         div #skills data-live="" {
-            p.hint { (list.skills.len()) " of " (list.total) " skills"
+            p.hint { (list.skills.len()) " of " (format_count(list.total, "skill"))
                 @if !query.is_empty() { ", the best first" } }
             @if list.skills.is_empty() { (draw_empty("No skill matches.")) }
             ul.cards {

@@ -15,9 +15,11 @@ use crate::error::{ConsoleError, PageResult};
 use crate::form_fields::path_with;
 use crate::layout::{NavEntry, draw_badge, draw_facts};
 use crate::markdown_view::draw_markdown;
-use crate::pages::tasks::draw_title;
+use crate::pages::tasks::{draw_state, draw_target, draw_title};
 use crate::subject_view::{draw_arguments, draw_value};
-use crate::visible_text::{draw_age, draw_text, draw_time, format_duration, group_digits};
+use crate::visible_text::{
+    draw_age, draw_error_text, draw_text, draw_time, format_count, format_duration, group_digits,
+};
 use crate::visit::{Visit, redirect_to};
 
 /// The name under which the console changes tasks.
@@ -65,7 +67,7 @@ pub(crate) async fn show_task(visit: Visit, Path(id): Path<String>) -> PageResul
         p.crumbs { a href="/tasks" { "Tasks" } }
         h1 { (draw_title(&task)) }
         div #task data-live="" {
-            p { (draw_badge(task.state.as_str(), task.state.as_str())) }
+            (draw_state(&task, now_ms))
             (draw_facts(&task_facts(&task, now_ms)))
             (draw_actions(&visit, &task))
             (draw_outcome(&task))
@@ -87,10 +89,10 @@ pub(crate) async fn show_task(visit: Visit, Path(id): Path<String>) -> PageResul
 
 fn task_facts(task: &Task, now_ms: u64) -> Vec<(&'static str, Markup)> {
     let mut facts = vec![
-        ("Target", html! { (task.kind.as_str()) " " (draw_text(&task.target)) }),
+        ("Target", draw_target(task)),
         (
             "Submitted",
-            html! { (draw_time(task.created_ms)) ", " (draw_age(task.created_ms, now_ms)) " ago" },
+            html! { (draw_time(task.created_ms)) ", " span.unbroken { (draw_age(task.created_ms, now_ms)) " ago" } },
         ),
         ("Attempts", html! { (task.attempt) }),
         ("Spent", draw_amounts(&task.spent, &task.budget)),
@@ -133,17 +135,21 @@ fn task_facts(task: &Task, now_ms: u64) -> Vec<(&'static str, Markup)> {
 /// Draws the spent amounts with their limits.
 fn draw_amounts(spent: &TaskAmounts, budget: &TaskBudget) -> Markup {
     let rows: [(&str, u64, Option<u64>); 2] =
-        [("requests", spent.turns, budget.turns), ("tokens", spent.tokens, budget.tokens)];
+        [("request", spent.turns, budget.turns), ("token", spent.tokens, budget.tokens)];
     html! {
         @for (unit, amount, limit) in rows {
             @if amount > 0 || limit.is_some() {
-                (group_digits(amount))
-                @if let Some(limit) = limit { " of " (group_digits(limit)) }
-                " " (unit) ", "
+                @match limit {
+                    Some(limit) => { (group_digits(amount)) " of " (format_count(limit, unit)) }
+                    None => (format_count(amount, unit)),
+                }
+                ", "
             }
         }
-        (format_duration(spent.time_ms))
-        @if let Some(limit) = budget.time_ms { " of " (format_duration(limit)) }
+        span.unbroken {
+            (format_duration(spent.time_ms))
+            @if let Some(limit) = budget.time_ms { " of " (format_duration(limit)) }
+        }
         @if spent.cost > 0 || budget.cost.is_some() {
             ", " (format_dollars(spent.cost))
             @if let Some(limit) = budget.cost { " of " (format_dollars(limit)) }
@@ -198,8 +204,8 @@ fn draw_outcome(task: &Task) -> Markup {
                     (draw_markdown(text))
                 }
                 TaskOutcome::Failed { message, hint, .. } => {
-                    pre.text { (draw_text(message)) }
-                    @if !hint.is_empty() { p.hint { (draw_text(hint)) } }
+                    pre.text { (draw_error_text(message)) }
+                    @if !hint.is_empty() { p.hint { (draw_error_text(hint)) } }
                 }
                 TaskOutcome::Cancelled { by } => p { "Cancelled by " (draw_text(by)) "." },
             }
@@ -249,7 +255,7 @@ fn draw_attempts(attempts: &[TaskAttempt], now_ms: u64) -> Markup {
                                 td data-label="Began" { (draw_time(attempt.began_ms)) }
                                 td data-label="Took" { (format_duration(took)) }
                                 td data-label="End" { (draw_text(attempt.how.as_deref().unwrap_or("runs now"))) }
-                                td data-label="Error" { (draw_text(attempt.error.as_deref().unwrap_or("–"))) }
+                                td data-label="Error" { div { (draw_error_text(attempt.error.as_deref().unwrap_or("–"))) } }
                             }
                         }
                     }
@@ -263,8 +269,8 @@ fn draw_lines(lines: &[TaskLine], first: u64) -> Markup {
     html! {
         @if !lines.is_empty() {
             section {
-                h2 { "Lines" }
-                @if first > 0 { p.hint { "The first " (first) " lines are left out." } }
+                h2 { "Log" }
+                @if first > 0 { p.hint { "Without the first " (format_count(first, "line")) "." } }
                 ol.lines { @for line in lines { li { (draw_line(&line.line)) } } }
             }
         }
@@ -306,7 +312,7 @@ fn draw_message(message: &Message) -> Markup {
         Message::Tool { name, text, is_error, .. } => html! {
             strong { "tool " (draw_text(name)) }
             @if *is_error { " " (draw_badge("error", "failed")) }
-            pre.text { (draw_text(text)) }
+            pre.code tabindex="0" { (draw_text(text)) }
         },
     }
 }

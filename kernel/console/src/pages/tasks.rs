@@ -6,7 +6,7 @@ use skillhost_tasks::{Task, TaskFilter, TaskId, TaskKind, TaskState};
 use crate::error::PageResult;
 use crate::form_fields::{path_with, path_with_query};
 use crate::layout::{NavEntry, draw_badge, draw_empty};
-use crate::visible_text::{draw_age, draw_text, shorten};
+use crate::visible_text::{draw_age, draw_text, format_duration, shorten};
 use crate::visit::Visit;
 
 /// The number of tasks of a page.
@@ -61,7 +61,7 @@ pub(crate) async fn list_tasks(visit: Visit) -> PageResult {
                 select #kind name="kind" {
                     option value="" { "every kind" }
                     @for it in KINDS {
-                        option value=(it.as_str()) selected[it.as_str() == kind] { (it.as_str()) }
+                        option value=(it.as_str()) selected[it.as_str() == kind] { (kind_label(it)) }
                     }
                 }
             }
@@ -95,13 +95,41 @@ pub(crate) fn draw_task_table(tasks: &[Task], now_ms: u64) -> Markup {
                         td data-label="Task" {
                             a href=(path_with("/tasks/", task.id.as_str())) { (draw_title(task)) }
                         }
-                        td data-label="State" { (draw_badge(task.state.as_str(), task.state.as_str())) }
-                        td data-label="Target" { (task.kind.as_str()) " " (draw_text(&task.target)) }
+                        td data-label="State" { (draw_state(task, now_ms)) }
+                        td data-label="Target" { div { (draw_target(task)) } }
                         td data-label="Age" { (draw_age(task.created_ms, now_ms)) }
                     }
                 }
             }
         }
+    }
+}
+
+/// Draws the state of a task, with the time until its start where that is in the future.
+pub(crate) fn draw_state(task: &Task, now_ms: u64) -> Markup {
+    let is_later = task.state == TaskState::Ready && task.due_ms > now_ms;
+    html! {
+        div {
+            (draw_badge(task.state.as_str(), task.state.as_str()))
+            @if is_later {
+                " " (if task.is_backoff { "again in " } else { "starts in " })
+                (format_duration(task.due_ms - now_ms))
+            }
+        }
+    }
+}
+
+/// Draws the agent, tool, extension or channel that a task is for.
+pub(crate) fn draw_target(task: &Task) -> Markup {
+    html! { (kind_label(task.kind)) " " (draw_text(&task.target)) }
+}
+
+/// Returns the word for people.
+fn kind_label(kind: TaskKind) -> &'static str {
+    match kind {
+        TaskKind::Ext => "extension",
+        TaskKind::Deliver => "channel",
+        kind => kind.as_str(),
     }
 }
 

@@ -14,8 +14,8 @@ use crate::error::{ConsoleError, PageResult};
 use crate::form_fields::path_with;
 use crate::layout::{NavEntry, draw_badge, draw_empty};
 use crate::markdown_view::draw_markdown;
-use crate::pages::inbox::draw_decision_form;
-use crate::subject_view::{draw_arguments, draw_subject};
+use crate::pages::inbox::{draw_decision_form, draw_kind};
+use crate::subject_view::{draw_arguments, draw_subject, summarize_arguments};
 use crate::visible_text::{draw_age, draw_text, shorten, to_line};
 use crate::visit::{Visit, redirect_to, run_blocking};
 
@@ -149,7 +149,7 @@ fn draw_question(visit: &Visit, question: &Question, now_ms: u64) -> Markup {
     html! {
         article.question {
             p.meta {
-                (draw_badge(question.kind.as_str(), question.kind.as_str()))
+                (draw_kind(question.kind))
                 span { "asked " (draw_age(question.opened_ms, now_ms)) " ago" }
                 a href=(path_with("/inbox/", &question.id)) { "Open in the inbox" }
             }
@@ -230,7 +230,8 @@ fn pair_calls<'a>(calls: &'a [ModelToolCall], after: &'a [Message]) -> Vec<CallW
 
 fn draw_call(call: &CallWithResult<'_>) -> Markup {
     let CallWithResult { call, result } = call;
-    let arguments = to_line(&call.arguments);
+    let arguments = summarize_arguments(&call.arguments);
+    let arguments = to_line(&arguments);
     html! {
         details.call {
             summary {
@@ -246,7 +247,7 @@ fn draw_call(call: &CallWithResult<'_>) -> Markup {
             (draw_arguments(&call.arguments))
             @if let Some((text, _)) = result {
                 h3 { "Result" }
-                pre.text tabindex="0" { (draw_text(text.trim_end())) }
+                pre.code tabindex="0" { (draw_text(text.trim_end())) }
             }
         }
     }
