@@ -1,5 +1,6 @@
 //! `cargo xtask bench`: the numbers, as ratios against the floor or a direct call in one run.
 
+mod console;
 mod files;
 mod handlers;
 mod mcp;
@@ -31,12 +32,22 @@ pub(crate) struct BenchArgs {
     /// Measure only the task store
     #[arg(long)]
     tasks: bool,
+    /// Measure only the web console
+    #[arg(long, conflicts_with = "tasks")]
+    console: bool,
+    /// Measure the console of a debug build (faster to build, slower to run)
+    #[arg(long, requires = "console")]
+    debug: bool,
 }
 
 /// Prints the table. A missed number is marked but does not fail the command: machines are noisy.
 pub(crate) fn cmd_bench(args: &BenchArgs) -> Result<()> {
     if args.tasks {
         return bench_tasks();
+    }
+    if args.console {
+        let profile = if args.debug { BuildProfile::Debug } else { BuildProfile::Dist };
+        return bench_console(profile);
     }
     build_product(BuildProfile::Dist)?;
     let bench = ["build", "--locked", "-p", "bench", "--bins", "--examples"];
@@ -80,6 +91,7 @@ pub(crate) fn cmd_bench(args: &BenchArgs) -> Result<()> {
     sandbox::measure_isolated_starts(&mut rows)?;
     handlers::measure_programs(&mut rows)?;
     tasks::measure_tasks(&mut rows)?;
+    console::measure_console(BuildProfile::Dist, &mut rows)?;
     if let [_, thousand, ten_thousand] = ratios[..] {
         let growth = ten_thousand / thousand;
         rows.push(row(
@@ -100,6 +112,15 @@ fn bench_tasks() -> Result<()> {
     run_command(&mut cargo_command(arguments))?;
     let mut rows = Vec::new();
     tasks::measure_tasks(&mut rows)?;
+    print(&rows);
+    Ok(())
+}
+
+/// Prints the rows of the web console alone.
+fn bench_console(profile: BuildProfile) -> Result<()> {
+    build_product(profile)?;
+    let mut rows = Vec::new();
+    console::measure_console(profile, &mut rows)?;
     print(&rows);
     Ok(())
 }

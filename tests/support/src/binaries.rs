@@ -54,7 +54,10 @@ fn library_name(name: &str) -> String {
 }
 
 fn existing(name: String) -> PathBuf {
-    let path = profile_dir().join(name);
+    // Measurements run programs of another profile, as tests themselves are not optimized.
+    let directory =
+        std::env::var_os("SKILLHOST_TESTED_PROFILE").map_or_else(profile_dir, Into::into);
+    let path = directory.join(name);
     assert!(
         path.is_file(),
         "{} is not built; run `cargo xtask test` (or cargo build --workspace --examples) first",
