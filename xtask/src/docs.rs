@@ -28,7 +28,9 @@ pub(crate) fn build_book(output: &Path) -> Result<()> {
 pub(crate) fn cmd_screenshots() -> Result<()> {
     let build = ["build", "--locked", "--workspace", "--lib", "--bins", "--examples"];
     run_command(&mut cargo_command(build))?;
-    let mut draw = cargo_command(["test", "--locked", "-p", "e2e", "--quiet", "screenshot"]);
+    // The features of the build above: those of a single package would compile dozens of crates again.
+    let test = ["test", "--workspace", "--locked", "--quiet", "--test", "e2e", "screenshot"];
+    let mut draw = cargo_command(test);
     run_command(draw.env("UPDATE_DOCS", "1"))?;
     println!("{}", root().join("docs/images").display());
     // Absent where no Chromium is installed.

@@ -14,7 +14,7 @@ use test_support::TestHome;
 
 use crate::console_client::ConsoleAddress;
 
-const CHROMIUM: &str = "/usr/bin/chromium";
+pub(crate) const CHROMIUM: &str = "/usr/bin/chromium";
 const DRIVER: &str = "/usr/bin/chromedriver";
 
 /// A browser with a profile of its own; both programs end with it.

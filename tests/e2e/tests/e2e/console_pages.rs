@@ -1,11 +1,14 @@
-//! Every page of the console with realistic rows: pictures, and the rules of axe-core.
+//! Every page of the console with realistic rows: pictures, the rules of axe-core, and the scores of
+//! Lighthouse.
 //!
 //! `cargo xtask screenshots` draws the pictures into `target/screenshots/console`. The rules are
 //! checked where `SKILLHOST_AXE` is the path of `axe.min.js`, which is not part of this repository:
-//! `npm install axe-core`.
+//! `npm install axe-core`. Likewise `SKILLHOST_LIGHTHOUSE` is the path of `cli/index.js` of the package
+//! `lighthouse`.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use mock_model::{MockModel, Step};
 use serde_json::{Value, json};
@@ -13,8 +16,9 @@ use skillhost_tasks::{FailureReason, NewTask, QuestionKind, TaskBudget, TaskKind
 use test_support::{Background, TestHome};
 
 use crate::agents_scene::{ask_agent, last_thread};
-use crate::browser::{Browser, log_in};
+use crate::browser::{Browser, CHROMIUM, log_in};
 use crate::console::PAGES;
+use crate::console_client::{ConsoleClient, value_after};
 use crate::console_scene::ConsoleScene;
 use crate::fixtures::{repository_root, start_kernel};
 use crate::proposals::propose_request;
@@ -23,6 +27,8 @@ use crate::screenshots::NOTES;
 /// The widths of pictures in pixels: a telephone, a tablet and a large screen.
 const WIDTHS: [u32; 3] = [390, 1024, 1600];
 const THEMES: [&str; 2] = ["light", "dark"];
+/// A page that is an error.
+const MISSING: &str = "/skills/missing";
 
 /// The rest of the skill `release-notes`, with a table and code.
 const REST_OF_NOTES: &str = "
@@ -187,7 +193,7 @@ impl ConsolePages {
         for (name, path) in [
             ("skill", "/skills/release-notes"),
             ("skill-edit", "/skills/release-notes/edit"),
-            ("error", "/skills/missing"),
+            ("error", MISSING),
         ] {
             pages.push((name.into(), path.into()));
         }
@@ -238,6 +244,26 @@ fn screenshots_of_console_are_drawn() {
 }
 
 #[test]
+fn pages_with_rows_fit_narrow_screens() {
+    let Some(browser) = Browser::start(true) else { return };
+    let mut pages = ConsolePages::open();
+    let origin = pages.log_in(&browser);
+    browser.set_width(WIDTHS[0]);
+    for (name, path) in &pages.pages {
+        browser.open(&format!("{origin}{path}"));
+        let overflow = "return document.documentElement.scrollWidth - innerWidth";
+        assert!(browser.evaluate(overflow).as_i64().unwrap() <= 0, "{name}");
+        // A cell is a grid of its label and one value: a second one would be drawn below the label.
+        let cells = browser.evaluate(
+            "return [...document.querySelectorAll('.rows td')].filter((cell) => \
+             [...cell.childNodes].filter((it) => it.textContent.trim()).length > 1) \
+             .map((cell) => cell.outerHTML)",
+        );
+        assert_eq!(cells, json!([]), "{name}");
+    }
+}
+
+#[test]
 #[expect(clippy::print_stderr, reason = "the reason of a skip")]
 fn pages_follow_rules_of_axe() {
     let Some(axe) = std::env::var_os("SKILLHOST_AXE") else {
@@ -272,4 +298,57 @@ fn pages_follow_rules_of_axe() {
         }
     }
     assert_eq!(findings, Vec::<Value>::new());
+}
+
+/// Returns the scores of a page in percent.
+fn lighthouse_scores(program: &Path, client: &ConsoleClient, path: &str) -> (i64, i64) {
+    let profile = tempfile::tempdir().unwrap();
+    let flags = format!(
+        "--chrome-flags=--headless --no-sandbox --disable-gpu --disable-dev-shm-usage \
+         --user-data-dir={}",
+        profile.path().display()
+    );
+    let output = Command::new("node")
+        .arg(program)
+        .arg(format!("{}{path}", client.address.origin()))
+        .args(["--quiet", "--output=json", "--only-categories=accessibility,performance"])
+        .arg(format!("--extra-headers={}", json!({ "Cookie": client.cookie })))
+        .arg(flags)
+        .env("CHROME_PATH", CHROMIUM)
+        .env("HOME", profile.path())
+        .output()
+        .unwrap();
+    let report: Value = serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
+    // A login page would have good scores as well.
+    assert!(report["finalDisplayedUrl"].as_str().unwrap().ends_with(path), "{path}");
+    let score = |name: &str| {
+        let score = report["categories"][name]["score"].as_f64().unwrap_or_default();
+        (score * 100.0).round() as i64
+    };
+    (score("accessibility"), score("performance"))
+}
+
+#[test]
+#[expect(clippy::print_stderr, reason = "the figures, and the reason of a skip")]
+fn pages_reach_scores_of_lighthouse() {
+    let Some(program) = std::env::var_os("SKILLHOST_LIGHTHOUSE") else {
+        eprintln!(
+            "skipped: SKILLHOST_LIGHTHOUSE is not set to the path of lighthouse/cli/index.js"
+        );
+        return;
+    };
+    let pages = ConsolePages::open();
+    let client = ConsoleClient::log_in(home_of(&pages.scene));
+    let proposals = client.get("/proposals").expect(200).body;
+    let proposal = value_after(&proposals, "href=\"/inbox/");
+    let mut paths: Vec<String> = pages.pages.iter().map(|(_, path)| path.clone()).collect();
+    paths.push(format!("/inbox/{proposal}"));
+    // Its status is an error for Lighthouse.
+    paths.retain(|path| path != MISSING);
+    for path in paths {
+        let scores = lighthouse_scores(program.as_ref(), &client, &path);
+        eprintln!("{path}: accessibility {}, performance {}", scores.0, scores.1);
+        assert!(scores.0 == 100 && scores.1 >= 95, "{path}: {scores:?}");
+    }
 }
