@@ -79,6 +79,7 @@ pub(super) fn cmd_skill_proposals(session: &CliContext, args: &ProposalsArgs) ->
 /// Converts a proposal into JSON with `digest`, the one that an approval names.
 pub(super) fn to_json(proposal: &impl Serialize, summary: &ProposalSummary) -> Value {
     let mut object = json!(proposal);
+    // Not a field of the record: it is computed from what the record contains.
     object["digest"] = json!(summary.review_digest());
     object
 }

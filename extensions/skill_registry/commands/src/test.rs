@@ -26,6 +26,7 @@ fn open_test_home(session: &CliContext) -> Result<TestHome, CliError> {
 fn agent_views(session: &CliContext, home: &Home) -> Result<AgentViews, CliError> {
     let settings = session.settings(home)?.settings;
     let found = discover_manifests(home, session.installation(), &settings.allow_shadowing);
+    // Agents that are not approved do not run, so their views need no test.
     let agents = found.manifests.iter().filter_map(|(id, found)| {
         let agent = found.manifest.agent()?;
         Some((id.to_string(), to_view(agent)))

@@ -10,7 +10,7 @@ use yaml_tree::{StrictLimits, Value, parse_strict};
 /// The list, one skill per entry.
 const DISTRACTORS: &str = include_str!("../data/distractors.yaml");
 
-/// A skill that is searched beside those under test.
+/// A skill that is searched together with those under test.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DistractorSkill {
     /// The id.
@@ -31,6 +31,7 @@ pub fn distractor_skills() -> Vec<DistractorSkill> {
     let tree = parse_strict(DISTRACTORS, limits).expect("the list of distractors is YAML");
     let Value::Sequence(list) = tree.root else { panic!("the distractors are no list") };
     let mut skills: Vec<_> = list.items.iter().map(to_skill).collect();
+    // The order of the file is by subject.
     skills.sort_by(|a, b| a.id.cmp(&b.id));
     skills
 }

@@ -98,6 +98,7 @@ fn read_case(reader: &mut RecordReader<'_>, index: usize, item: &Value) -> Optio
         .enumerate()
         .filter_map(|(at, item)| reader.read_plain_text(&format!("{place}.files[{at}]"), item));
     let files = files.collect();
+    // Two tools name the same list differently, and a file may have both.
     let mut assertions = read_assertions(reader, &record, &place, "assertions");
     assertions.extend(read_assertions(reader, &record, &place, "expectations"));
     let (id, prompt) = (id?, prompt?);

@@ -23,6 +23,7 @@ const MAX_VALUES: usize = 400_000;
 /// # Errors
 /// The text is not JSON, or over a limit; the finding has the position.
 pub(crate) fn parse_json(text: &str) -> Result<Value, Box<CaseFinding>> {
+    // Editors on Windows write the mark, and JSON does not allow it.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     if text.len() > MAX_CASE_FILE {
         let message =

@@ -15,6 +15,7 @@ const TRAIN_PERCENT: u64 = 60;
 pub fn split_of(seed: u64, text: &str, should_trigger: bool) -> CaseSplit {
     let mut hasher = Sha256::new();
     hasher.update(seed.to_le_bytes());
+    // Part of the input, so that both expectations are divided independently.
     hasher.update([u8::from(should_trigger)]);
     hasher.update(text.as_bytes());
     let digest = hasher.finalize();

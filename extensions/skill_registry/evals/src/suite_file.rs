@@ -77,6 +77,7 @@ pub fn parse_suite(text: &str) -> ParsedSuite {
         CaseFinding::error(at, found.message, found.help.unwrap_or_default())
     };
     let mut findings: Vec<CaseFinding> = tree.diagnostics.into_iter().map(to_finding).collect();
+    // Text that is not YAML was cut into fragments, whose findings would only confuse.
     if findings.is_empty() {
         let ((), read) = collect_findings(&RULES, |reader| {
             read_settings(reader, &tree.root, &mut settings);

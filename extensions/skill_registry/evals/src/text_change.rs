@@ -48,6 +48,7 @@ pub fn compare_skill_texts(base: &str, new: &str) -> TextChange {
 /// Returns the words and lines of code of a text.
 fn normalize_space(text: &str) -> Vec<&str> {
     let mut parts = Vec::new();
+    // Indentation in a fence may be a block of Python.
     let mut fence: Option<&str> = None;
     for line in text.lines() {
         let trimmed = line.trim();
@@ -150,6 +151,7 @@ pub fn find_leaks(
 /// Returns the text that a reply needs to satisfy an assertion, if it is long enough to be copied.
 fn literal_of(assertion: &CaseAssertion) -> Option<&str> {
     let CaseAssertion::Typed(TestAssertion { kind, value, .. }) = assertion else { return None };
+    // An expression is no text that could be copied, and the name of a file has to be stated.
     let is_literal = matches!(kind, AssertionType::Contains | AssertionType::CommandExecuted);
     (is_literal && value.chars().count() >= LITERAL_CHARS).then_some(value)
 }

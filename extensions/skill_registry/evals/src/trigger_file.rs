@@ -49,6 +49,7 @@ pub fn parse_triggers(text: &str) -> ParsedTriggers {
         read.collect::<Vec<_>>()
     });
     findings.extend(find_contradictions(&cases));
+    // Readers go through the file from its beginning.
     findings.sort_by_key(|found| (found.line, found.column));
     ParsedTriggers { cases, findings }
 }

@@ -12,7 +12,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use skill_catalog::{Clock, GenerationFile};
 use ulid::Ulid;
 
-use crate::acceptance::ProposalCheck;
+use crate::records::acceptance::ProposalCheck;
 use crate::records::note::LedgerNote;
 use crate::sqlite::ChangeStamp;
 

@@ -7,7 +7,6 @@
 //! Of the registry, only the ledger writes to a skill, and only a version that a person approved or
 //! rolled back to. All other writes go to the data directory.
 
-mod acceptance;
 mod activation_log;
 mod baseline;
 mod changes;
@@ -31,12 +30,12 @@ mod sqlite;
 mod sync;
 mod text_recovery;
 
-pub use acceptance::{AcceptanceEvidence, ProposalCheck, ProposedChange};
 pub use activation_log::ActivationLog;
 pub use files::skill_directory::unknown_skill_for;
 pub use files::tree::current_digests;
 pub use grant::ToolGrant;
 pub use ledger::Ledger;
+pub use records::acceptance::{AcceptanceEvidence, ProposalCheck, ProposedChange};
 pub use records::activation::{ActivationKind, SkillAccess, SkillActivation, SkillStats};
 pub use records::catalog_row::{CatalogHit, CatalogRow, CatalogTerm};
 pub use records::error::{LedgerError, LedgerErrorKind};

@@ -1,6 +1,7 @@
 //! Operations on proposals.
 
 pub(crate) mod approve;
+pub(crate) mod check;
 pub(crate) mod propose;
 pub(crate) mod rebase;
 pub(crate) mod recommend;

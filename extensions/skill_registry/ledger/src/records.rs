@@ -1,5 +1,6 @@
 //! The records of the ledger, and its errors.
 
+pub(crate) mod acceptance;
 pub(crate) mod activation;
 pub(crate) mod catalog_row;
 pub(crate) mod error;

@@ -179,7 +179,7 @@ pub struct FirstBlock {
     pub report: Option<RenderReport>,
     /// The ids of the skills with a line, in the order of their lines.
     pub ids: Vec<String>,
-    /// `true` if every skill is listed, whatever the prompt is.
+    /// `true` if every skill is listed for each prompt.
     pub lists_all: bool,
     /// The matches of the prompt.
     pub found: RankedSkills,

@@ -82,6 +82,7 @@ fn rows(summary: &TestSummary) -> impl Iterator<Item = RoutingRow<'_>> {
 /// Draws a rate from 0 to 1 as a bar with its number.
 fn render_bar(name: &str, rate: Option<f64>) -> Markup {
     let Some(rate) = rate else { return html! { span.none { "–" } } };
+    // The number is next to the bar, so that color and length are not the only signs.
     let (label, width) = (format!("{rate:.2}"), rate * BAR_WIDTH);
     html! {
         svg width="200" height="16" role="img" aria-label={ (name) " " (label) } {
@@ -94,6 +95,7 @@ fn render_bar(name: &str, rate: Option<f64>) -> Markup {
 
 fn render_skill(skill: &TestedReport) -> Markup {
     let report = &skill.report;
+    // The failures first: a long table of passed cases would hide them.
     let failed = || report.results.iter().filter(|result| result.failure.is_some());
     html! {
         h2 id={ "skill-" (report.skill_id) } { (report.skill_id) }

@@ -19,6 +19,7 @@ pub(crate) fn render(summary: &TestSummary) -> Result<String, CliError> {
 
 fn to_suite(skill: &TestedReport) -> TestSuite {
     let mut suite = TestSuite::new(format!("{} routing", skill.report.skill_id));
+    // A file that cannot be used has no case, but must not pass unnoticed.
     for file in &skill.cases.files {
         for finding in file.findings.iter().filter(|finding| !finding.is_warning) {
             let mut status = TestCaseStatus::non_success(NonSuccessKind::Error);
@@ -36,6 +37,7 @@ fn to_suite(skill: &TestedReport) -> TestSuite {
                 status
             }
         };
+        // XML has no control characters; queries are untrusted.
         let name = display_safe(&format!("{}: {}", result.case, result.query));
         let mut case = TestCase::new(name, status);
         case.set_classname(skill.report.skill_id.clone());

@@ -59,6 +59,7 @@ pub fn cmd_skill_test(session: &CliContext, args: &TestArgs, home: TestHome) -> 
             })
             .collect(),
     };
+    // The reports are written after the output: a full disk must not hide the results.
     if session.output.json {
         session.output.print_json(&summary)?;
     } else {

@@ -81,6 +81,7 @@ impl TestTargets {
             CliError::usage(format!("{}: {error}", skill.dir.display()))
                 .with_hint("rename the directory")
         })?;
+        // Two arguments can name the same skill.
         if self.candidates.iter().all(|(_, directory)| *directory != skill.dir) {
             self.candidates.push((CandidateSkill { id, bytes: files.bytes }, skill.dir));
         }
@@ -118,6 +119,7 @@ impl TestTargets {
         }
         let has_targets = !self.candidates.is_empty() || !self.ids.is_empty();
         let installed = || snapshot.skills().iter().filter(|skill| !harness.is_distractor(skill));
+        // Skills that are given by path are tested alone.
         let ids: Vec<String> = match has_targets {
             true => {
                 let ids = || installed().map(|skill| skill.id().as_str());

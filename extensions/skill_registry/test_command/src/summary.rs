@@ -37,6 +37,7 @@ impl TestSummary {
     /// Returns the exit code of the command.
     pub(crate) fn exit_code(&self) -> u8 {
         let (all, failed) = self.counts();
+        // A wrong file comes first: the results are then those of an incomplete set.
         if self.skills.iter().any(|skill| skill.cases.errors().next().is_some()) {
             exit::USAGE
         } else if failed > 0 || all == 0 {

@@ -5,6 +5,7 @@ use skillhost_terminal::{CliError, Output, TableColumn, display_safe};
 use crate::summary::{TestSummary, TestedReport, describe_failure};
 
 pub(crate) fn print_summary(output: Output, summary: &TestSummary) -> Result<(), CliError> {
+    // Files first, as a wrong file explains missing cases.
     for skill in &summary.skills {
         print_findings(output, skill)?;
     }
@@ -66,6 +67,7 @@ fn print_findings(output: Output, skill: &TestedReport) -> Result<(), CliError> 
 fn print_failures(output: Output, skill: &TestedReport) -> Result<(), CliError> {
     for result in &skill.report.results {
         let Some(failure) = &result.failure else { continue };
+        // On one line each, so that the output can be searched.
         let reason = describe_failure(result, failure);
         let line = format!(
             "routing: {}/{} \"{}\": {reason}",

@@ -65,6 +65,7 @@ impl ProposalCheck for AcceptanceCheck {
         snapshot: &Snapshot,
         change: &ProposedChange<'_>,
     ) -> Result<Option<AcceptanceEvidence>, LedgerError> {
+        // The cases of the base judge: a change does not bring its own.
         let cases = self.load_all_cases(snapshot);
         if cases.is_empty() {
             return Ok(None);
@@ -119,6 +120,7 @@ fn compare_routing(
             }
         }
     }
+    // A change of a common word can make thousands worse; the first ones say enough.
     let more = found.regressions.len().saturating_sub(MAX_LISTED);
     if more > 0 {
         found.regressions.truncate(MAX_LISTED);
@@ -142,14 +144,14 @@ fn describe_regression(
     line.push_str(" passed, now ");
     match failure {
         RoutingFailure::RankedLow { rank, above } => {
-            let _ = write!(line, "stands {rank}th behind {above}");
+            let _ = write!(line, "is ranked {rank}, behind {above}");
         }
         RoutingFailure::Surfaced => line.push_str("is offered first without being expected"),
         RoutingFailure::Forbidden { skill_id } => {
             let _ = write!(line, "offers the forbidden {skill_id}");
         }
         RoutingFailure::AboveExpected { expected, .. } => {
-            let _ = write!(line, "stands above {expected}");
+            let _ = write!(line, "is ranked above {expected}");
         }
         RoutingFailure::NotMatched
         | RoutingFailure::NotVisible
@@ -181,6 +183,7 @@ fn list_leaks(cases: &[SkillCases], change: &ProposedChange<'_>) -> Vec<String> 
             add_leaks(&mut leaks, &mut held_out, &cases.skill_id, case.is_private, &found);
         }
     }
+    // Only counted: an agent could otherwise guess a case word by word.
     if held_out > 0 {
         let cases = if held_out == 1 { "case" } else { "cases" };
         leaks.push(format!("{held_out} held-out {cases}"));
@@ -218,6 +221,7 @@ fn digest_catalog(snapshot: &Snapshot, changed: &str) -> String {
     for skill in snapshot.skills().iter().filter(|skill| skill.id().as_str() != changed) {
         hasher.update(skill.id().as_str().as_bytes());
         hasher.update([0]);
+        // By its text, as a skill that is only touched competes as before.
         hasher.update(skill.description().as_bytes());
         hasher.update([0]);
         hasher.update(skill.digest().map(|digest| digest.to_string()).unwrap_or_default());

@@ -87,6 +87,7 @@ pub fn load_held_out(cases: &mut SkillCases, directory: &Dir) {
     let mut loader = CaseLoader::new(directory, &cases.skill_id, 0, true);
     loader.load_directory("");
     let SkillCases { triggers, outputs, files, .. } = loader.cases;
+    // Per kind, as a home may hold out queries and no prompts.
     if !triggers.is_empty() {
         cases.triggers.iter_mut().for_each(|case| case.split = CaseSplit::Train);
     }

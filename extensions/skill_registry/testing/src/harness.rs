@@ -138,6 +138,7 @@ impl RoutingHarness {
         let blocks = CatalogBlocks::new(options.l1_full_limit);
         let store = Store::open(options, Arc::new(SystemClock))?;
         let snapshot = store.snapshot();
+        // Without the database of the home: its rows may belong to other texts.
         let searcher = SkillSearcher::new();
         searcher.build_index(&store, &snapshot);
         let ranker = Ranker::standard();
@@ -165,6 +166,7 @@ impl RoutingHarness {
     /// Ranks the skills that an agent sees for a query, and composes the block of its first turn.
     #[must_use]
     pub fn route(&self, view: &AgentView, query: &str) -> RoutedQuery {
+        // The usual view is compiled once and shared by all queries.
         let sees_all = view.exclude.is_empty() && view.include.iter().any(|glob| glob == "*");
         // Distractors compete with the skills of every agent.
         let include: Vec<String> = match sees_all {

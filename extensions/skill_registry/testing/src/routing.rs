@@ -117,6 +117,7 @@ fn test_case(
 ) -> RoutingResult {
     let (id, case) = (cases.skill_id.as_str(), &loaded.case);
     let agent = case.agent.as_deref().or(cases.settings.agent.as_deref());
+    // Without an agent, every skill is visible: the strictest competition.
     let default_view = AgentView::default();
     let view = match agent {
         None => Some(views.get("").unwrap_or(&default_view)),
@@ -161,6 +162,7 @@ fn find_failure(routed: &RoutedQuery, id: &str, case: &TriggerCase) -> Option<Ro
             return Some(RoutingFailure::AboveExpected { expected: expected.clone(), rank: other });
         }
     }
+    // The skill itself comes last: the other conditions say more about the cause.
     match (case.should_trigger, routed.surfaces(id)) {
         (true, surfaced) => surfaced.err(),
         (false, Ok(())) if routed.rank(id) == Some(1) => Some(RoutingFailure::Surfaced),
@@ -181,6 +183,7 @@ impl RoutedQuery {
     /// The first condition that does not hold.
     pub fn surfaces(&self, id: &str) -> Result<(), RoutingFailure> {
         let rank = self.rank(id).ok_or(RoutingFailure::NotMatched)?;
+        // A good rank by the body alone is luck: models choose by what they see.
         if !self.matched_by_text.contains(id) {
             return Err(RoutingFailure::BodyOnly);
         }

@@ -20,6 +20,7 @@ const SPELLING: &[&str] = &[
     "kernel/clients",
     "kernel/payload/src/operator_command.rs",
     "extensions/skill_registry/commands",
+    "extensions/skill_registry/test_command",
     "xtask",
 ];
 

@@ -5,12 +5,11 @@ use skill_catalog::{Advice, AgentAuthor, NextStep, Snapshot};
 use skill_diff::{self, DiffError, FuzzNote};
 use skill_format::{Digest, FILE_LIMIT};
 
-use crate::acceptance::{
-    AcceptanceEvidence, MAX_REJECTED, ProposedChange, require_change, require_new_edit,
-};
 use crate::examine::{ChangeExamination, DigestedText, examine_change};
 use crate::files::skill_directory::{ProposalTarget, unknown_skill};
 use crate::ledger::Ledger;
+use crate::proposals::check::{MAX_REJECTED, require_change, require_new_edit};
+use crate::records::acceptance::{AcceptanceEvidence, ProposedChange};
 use crate::records::error::{LedgerError, LedgerErrorKind};
 use crate::records::event::LedgerEvent;
 use crate::records::limits::{MAX_OPEN_PER_SKILL, MAX_OPEN_TOTAL, check_reason};

@@ -8,7 +8,7 @@ use skill_catalog::AgentAuthor;
 use skill_diff::{FuzzNote, MergeConflict};
 use skill_format::{Digest, Severity};
 
-use crate::acceptance::AcceptanceEvidence;
+use crate::records::acceptance::AcceptanceEvidence;
 use crate::records::event::{LedgerEvent, ProposalEvent};
 
 /// The person that made a decision.

@@ -6,7 +6,7 @@ use skill_diff::FuzzNote;
 use skill_format::Digest;
 
 use super::{DbResult, LedgerTransaction, SqlDigest, SqlJson};
-use crate::acceptance::AcceptanceEvidence;
+use crate::records::acceptance::AcceptanceEvidence;
 use crate::records::proposal::{
     LintDelta, Proposal, ProposalDecision, ProposalFileState, ProposalFilter, ProposalState,
     ProposalSummary, Recommendation, ReviewFlag, first_line,
