@@ -25,7 +25,7 @@ static RULES: SectionRules = SectionRules {
 };
 
 const FIELDS: [&str; 7] =
-    ["id", "name", "prompt", "expectedOutput", "files", "assertions", "expectations"];
+    ["id", "name", "prompt", "expected_output", "files", "assertions", "expectations"];
 
 /// The parsed prompts with their findings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -78,9 +78,9 @@ pub fn cases_of_scenarios(scenarios: &[TestScenario]) -> Vec<OutputCase> {
 type SkillName = Option<(String, Span)>;
 
 fn read_file(reader: &mut RecordReader<'_>, tree: &Value) -> Option<(SkillName, Vec<OutputCase>)> {
-    let record = reader.read_record("the file".to_owned(), tree, &["skillName", "evals"])?;
-    let name = reader.read_text(&record, "skillName");
-    let name = name.map(|name| (name, record.field_span("skillName")));
+    let record = reader.read_record("the file".to_owned(), tree, &["skill_name", "evals"])?;
+    let name = reader.read_text(&record, "skill_name");
+    let name = name.map(|name| (name, record.field_span("skill_name")));
     let items = reader.read_list(&record, "evals", true);
     let cases = items.iter().enumerate().filter_map(|(index, item)| read_case(reader, index, item));
     Some((name, cases.collect()))
@@ -91,7 +91,7 @@ fn read_case(reader: &mut RecordReader<'_>, index: usize, item: &Value) -> Optio
     let record = reader.read_record(place.clone(), item, &FIELDS)?;
     let id = reader.required_text(&record, "id");
     let prompt = reader.required_text(&record, "prompt");
-    let expected_output = reader.read_text(&record, "expectedOutput");
+    let expected_output = reader.read_text(&record, "expected_output");
     let files = reader.read_list(&record, "files", false);
     let files = files
         .iter()

@@ -21,7 +21,7 @@ static RULES: SectionRules = SectionRules {
 };
 
 const FIELDS: [&str; 6] =
-    ["query", "shouldTrigger", "expectedSkill", "forbidden", "agent", "split"];
+    ["query", "should_trigger", "expected_skill", "forbidden", "agent", "split"];
 
 /// The parsed queries with their findings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -57,8 +57,8 @@ pub fn parse_triggers(text: &str) -> ParsedTriggers {
 fn read_case(reader: &mut RecordReader<'_>, index: usize, item: &Value) -> Option<TriggerCase> {
     let record = reader.read_record(format!("[{index}]"), item, &FIELDS)?;
     let query = reader.required_text(&record, "query");
-    let should_trigger = reader.required_boolean(&record, "shouldTrigger");
-    let expected_skill = reader.read_text(&record, "expectedSkill");
+    let should_trigger = reader.required_boolean(&record, "should_trigger");
+    let expected_skill = reader.read_text(&record, "expected_skill");
     let forbidden = reader.read_list(&record, "forbidden", false);
     let forbidden = forbidden.iter().enumerate().filter_map(|(at, item)| {
         reader.read_plain_text(&format!("[{index}].forbidden[{at}]"), item)
@@ -150,7 +150,7 @@ mod tests {
             [
                 "2:3 `[0]` has no `query`",
                 "3:13 `[1].query` is a list, not a string",
-                "3:38 `[1].shouldTrigger` is neither true nor false; it is not used",
+                "3:38 `[1].should_trigger` is neither true nor false; it is not used",
                 "4:3 `[2]` is a string, not a map",
                 "5:42 `[3]` has no field `note` (warning)",
                 "5:62 `[3].split` cannot be `both`",

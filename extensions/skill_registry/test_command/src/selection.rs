@@ -3,7 +3,9 @@
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use skill_catalog::{FoundItem, FoundProblem, FoundSkill, ProblemKind, find_skills};
+use skill_catalog::{
+    FoundItem, FoundProblem, FoundSkill, ProblemKind, find_skills, suggest_similar,
+};
 use skill_format::SkillId;
 use skill_testing::{
     CandidateSkill, RoutingHarness, SkillCases, load_cases, load_held_out, open_held_out,
@@ -134,8 +136,12 @@ impl TestTargets {
         for id in ids {
             let skill = snapshot.get(&id).filter(|skill| !harness.is_distractor(skill));
             let skill = skill.ok_or_else(|| {
-                CliError::new(exit::NOT_FOUND, format!("skill `{id}` not found"))
-                    .with_hint("see: skillhost skill list")
+                let similar = suggest_similar(&id, installed().map(|skill| skill.id().as_str()));
+                let hint = match similar.first() {
+                    Some(similar) => format!("did you mean `{similar}`?"),
+                    None => "see: skillhost skill list".to_owned(),
+                };
+                CliError::new(exit::NOT_FOUND, format!("skill `{id}` not found")).with_hint(hint)
             })?;
             let opened = skill.open_directory().map_err(|error| {
                 CliError::new(exit::IO, format!("{}: {error:?}", skill.dir().display()))

@@ -24,33 +24,33 @@ fn config_shows_source_of_values() {
     exit 0
     --- stdout
     home  [HOME] (ancestor, trusted)
-    KEY                                         VALUE                                                                 SOURCE
-    allow_shadowing                             []                                                                    default
-    build.allow                                 []                                                                    default
-    build.memory_limit_mib                      4096                                                                  default
-    build.time_limit_ms                         600000                                                                default
-    events.retry_ms                             [1000, 5000, 25000]                                                   default
-    extensions.absent.key                       [1]                                                                   skillhost.yaml
-    extensions.echo.greeting                    ""                                                                    manifests/echo/manifest.yaml
-    extensions.skill_registry.ignore            []                                                                    default
-    extensions.skill_registry.l1_budget_chars   4000                                                                  skillhost.yaml
-    extensions.skill_registry.l1_full_limit     40                                                                    manifests/skill_registry/manifest.yaml
-    extensions.skill_registry.poll_interval_ms  250                                                                   variable SKILLHOST_EXTENSIONS__SKILL_REGISTRY__POLL_INTERVAL_MS
-    extensions.skill_registry.review            {"policy": "human", "agent": "reviewer_agent", "timeout_ms": 300000}  manifests/skill_registry/manifest.yaml
-    extensions.skill_registry.roots             [{"label": "sandbox", "path": "sandbox/skills", "trust": "operator"}] manifests/skill_registry/manifest.yaml
-    extensions.skill_registry.search_embeddings "off"                                                                 manifests/skill_registry/manifest.yaml
-    extensions.skill_registry.skills            {}                                                                    default
-    mcp.catalog                                 "all"                                                                 default
-    mcp.consent                                 "off"                                                                 default
-    mcp.review                                  "off"                                                                 default
-    models.default                              "script/demo"                                                         default
-    processes.memory_limit_mib                  1024                                                                  default
-    sandbox.unsandboxed                         []                                                                    default
-    supervisor.crashes                          5                                                                     default
-    supervisor.delay_ms                         1000                                                                  default
-    supervisor.silence_ms                       30000                                                                 default
-    supervisor.within_ms                        300000                                                                default
-    workspaces                                  []                                                                    default
+    KEY                                         VALUE                                                                                                  SOURCE
+    allow_shadowing                             []                                                                                                     default
+    build.allow                                 []                                                                                                     default
+    build.memory_limit_mib                      4096                                                                                                   default
+    build.time_limit_ms                         600000                                                                                                 default
+    events.retry_ms                             [1000, 5000, 25000]                                                                                    default
+    extensions.absent.key                       [1]                                                                                                    skillhost.yaml
+    extensions.echo.greeting                    ""                                                                                                     manifests/echo/manifest.yaml
+    extensions.skill_registry.ignore            []                                                                                                     default
+    extensions.skill_registry.l1_budget_chars   4000                                                                                                   skillhost.yaml
+    extensions.skill_registry.l1_full_limit     40                                                                                                     manifests/skill_registry/manifest.yaml
+    extensions.skill_registry.poll_interval_ms  250                                                                                                    variable SKILLHOST_EXTENSIONS__SKILL_REGISTRY__POLL_INTERVAL_MS
+    extensions.skill_registry.review            {"policy": "human", "agent": "reviewer_agent", "timeout_ms": 300000, "checks": {"routing": "require"}} manifests/skill_registry/manifest.yaml
+    extensions.skill_registry.roots             [{"label": "sandbox", "path": "sandbox/skills", "trust": "operator"}]                                  manifests/skill_registry/manifest.yaml
+    extensions.skill_registry.search_embeddings "off"                                                                                                  manifests/skill_registry/manifest.yaml
+    extensions.skill_registry.skills            {}                                                                                                     default
+    mcp.catalog                                 "all"                                                                                                  default
+    mcp.consent                                 "off"                                                                                                  default
+    mcp.review                                  "off"                                                                                                  default
+    models.default                              "script/demo"                                                                                          default
+    processes.memory_limit_mib                  1024                                                                                                   default
+    sandbox.unsandboxed                         []                                                                                                     default
+    supervisor.crashes                          5                                                                                                      default
+    supervisor.delay_ms                         1000                                                                                                   default
+    supervisor.silence_ms                       30000                                                                                                  default
+    supervisor.within_ms                        300000                                                                                                 default
+    workspaces                                  []                                                                                                     default
     "#);
 }
 
@@ -127,6 +127,9 @@ fn config_defaults_without_settings() {
           "source": "[HOME]/manifests/skill_registry/manifest.yaml",
           "value": {
             "agent": "reviewer_agent",
+            "checks": {
+              "routing": "require"
+            },
             "policy": "human",
             "timeout_ms": 300000
           }

@@ -78,6 +78,9 @@ fn healthy_home_has_no_findings() {
       },
       "review": {
         "agent": "reviewer_agent",
+        "checks": {
+          "routing": "require"
+        },
         "policy": "human",
         "timeout_ms": 300000
       },

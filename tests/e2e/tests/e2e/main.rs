@@ -116,6 +116,7 @@ mod skill;
 mod skill_doctor;
 mod skill_fmt;
 mod skill_search;
+mod skill_test;
 mod spellings;
 mod started_tasks;
 mod supervision;

@@ -13,7 +13,10 @@ fn missing_reviewer_leaves_proposals_to_people() {
     let line = "review agent-approves: proposals that the agent nobody approves are applied\n";
     assert!(doctor.stdout.contains(line), "{doctor}");
     let doctor = home.skillhost(["ext", "doctor", "--json"]).success().json();
-    let expected = json!({"policy": "agent-approves", "agent": "nobody", "timeout_ms": 300_000});
+    let expected = json!({
+        "policy": "agent-approves", "agent": "nobody", "timeout_ms": 300_000,
+        "checks": {"routing": "require"},
+    });
     assert_eq!(doctor["review"], expected);
 
     let text = skill_md("Greets people. Use when somebody arrives.", "Wave.");

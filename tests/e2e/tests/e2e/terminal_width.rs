@@ -260,6 +260,8 @@ fn config_fits_terminal() {
       VALUE {\"policy\": \"human\"}  SOURCE skillhost.yaml
     extensions.skill_registry.review.agent
       VALUE \"reviewer_agent\"  SOURCE default
+    extensions.skill_registry.review.checks
+      VALUE {\"routing\": \"require\"}  SOURCE default
     extensions.skill_registry.review.timeout_ms
       VALUE 300000  SOURCE default
     extensions.skill_registry.roots
@@ -318,6 +320,8 @@ fn config_fits_terminal() {
       VALUE {\"policy\": \"human\"}  SOURCE skillhost.yaml
     extensions.skill_registry.review.agent
       VALUE \"reviewer_agent\"  SOURCE default
+    extensions.skill_registry.review.checks
+      VALUE {\"routing\": \"require\"}  SOURCE default
     extensions.skill_registry.review.timeout_ms
       VALUE 300000  SOURCE default
     extensions.skill_registry.roots
@@ -375,6 +379,8 @@ fn config_fits_terminal() {
       VALUE {\"policy\": \"human\"}  SOURCE skillhost.yaml
     extensions.skill_registry.review.agent
       VALUE \"reviewer_agent\"  SOURCE default
+    extensions.skill_registry.review.checks
+      VALUE {\"routing\": \"require\"}  SOURCE default
     extensions.skill_registry.review.timeout_ms
       VALUE 300000  SOURCE default
     extensions.skill_registry.roots
@@ -421,6 +427,7 @@ fn config_fits_terminal() {
     extensions.skill_registry.poll_interval_ms   5000                                 manifests/skill_registry/manifest.yaml
     extensions.skill_registry.review             {\"policy\": \"human\"}                  skillhost.yaml
     extensions.skill_registry.review.agent       \"reviewer_agent\"                     default
+    extensions.skill_registry.review.checks      {\"routing\": \"require\"}               default
     extensions.skill_registry.review.timeout_ms  300000                               default
     extensions.skill_registry.roots              [{\"label\": \"sandbox\", \"path\":        manifests/skill_registry/manifest.yaml
                                                  \"sandbox/skills\", \"trust\":
@@ -453,6 +460,7 @@ fn config_fits_terminal() {
     extensions.skill_registry.poll_interval_ms   5000                                                                   manifests/skill_registry/manifest.yaml
     extensions.skill_registry.review             {\"policy\": \"human\"}                                                    skillhost.yaml
     extensions.skill_registry.review.agent       \"reviewer_agent\"                                                       default
+    extensions.skill_registry.review.checks      {\"routing\": \"require\"}                                                 default
     extensions.skill_registry.review.timeout_ms  300000                                                                 default
     extensions.skill_registry.roots              [{\"label\": \"sandbox\", \"path\": \"sandbox/skills\", \"trust\": \"operator\"}]  manifests/skill_registry/manifest.yaml
     extensions.skill_registry.search_embeddings  \"off\"                                                                  manifests/skill_registry/manifest.yaml
