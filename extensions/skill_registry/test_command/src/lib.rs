@@ -10,13 +10,12 @@ mod text;
 use std::path::{Path, PathBuf};
 
 use skill_catalog::StoreOptions;
-use skill_testing::{AgentViews, HarnessError, RoutingHarness, RoutingSetup, test_routing};
+use skill_testing::{AgentViews, HarnessError, RoutingHarness, RoutingSetup, test_all_routing};
 use skillhost_files::write_atomically;
 use skillhost_terminal::{CliContext, CliError, CommandResult, exit};
 
 pub use arguments::TestArgs;
 
-use crate::selection::TestedSkill;
 use crate::summary::{TestSummary, TestedReport};
 
 /// The home that skills are tested in.
@@ -47,18 +46,15 @@ pub fn cmd_skill_test(session: &CliContext, args: &TestArgs, home: TestHome) -> 
     let setup = RoutingSetup { options, candidates: targets.candidates(), with_distractors: true };
     let harness = RoutingHarness::open(setup).map_err(to_cli_error)?;
     let filter = args.filter()?;
-    let skills = targets.load(&harness, data.as_deref(), args.seed)?;
-    let summary = TestSummary {
-        distractors: harness.distractor_count(),
-        skills: skills
-            .into_iter()
-            .map(|TestedSkill { directory, cases }| {
-                let report = test_routing(&harness, &cases, &views);
-                let report = report.filtered(|result| filter.admits(&cases.skill_id, result));
-                TestedReport { directory, cases, report }
-            })
-            .collect(),
-    };
+    let (directories, cases) = targets.load(&harness, data.as_deref(), args.seed)?;
+    let reports = test_all_routing(&harness, &cases, &views);
+    let tested = directories.into_iter().zip(cases.into_iter().zip(reports));
+    let skills = tested.map(|(directory, (cases, report))| {
+        let report = report.filtered(|result| filter.admits(&cases.skill_id, result));
+        TestedReport { directory, cases, report }
+    });
+    let skills = skills.collect();
+    let summary = TestSummary { distractors: harness.distractor_count(), skills };
     // The reports are written after the output: a full disk must not hide the results.
     if session.output.json {
         session.output.print_json(&summary)?;

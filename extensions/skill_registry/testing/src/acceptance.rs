@@ -13,7 +13,7 @@ use skill_ledger::{
 
 use crate::case_files::{SkillCases, load_cases, load_held_out, open_held_out};
 use crate::harness::{CandidateSkill, HarnessError, RoutingHarness, RoutingSetup};
-use crate::routing::{AgentViews, RoutingFailure, RoutingReport, RoutingResult, test_routing};
+use crate::routing::{AgentViews, RoutingFailure, RoutingReport, RoutingResult, test_all_routing};
 
 /// The seed of the split, which makes no difference to the check: every case counts.
 const SEED: u64 = 0;
@@ -107,12 +107,11 @@ fn compare_routing(
 ) {
     // The view of a model without an agent has every skill, so that nothing is hidden from a check.
     let views = AgentViews::default();
-    for cases in cases {
-        let tested = |harness| test_routing(harness, cases, &views);
-        let (was, now) = (tested(before), tested(after));
+    let tested = |harness| test_all_routing(harness, cases, &views);
+    for (cases, (was, now)) in cases.iter().zip(tested(before).iter().zip(tested(after))) {
         let passed = |report: &RoutingReport| report.results.len() - report.failed();
         found.queries += was.results.len();
-        found.passed_before += passed(&was);
+        found.passed_before += passed(was);
         found.passed_after += passed(&now);
         for (was, now) in was.results.iter().zip(&now.results) {
             if let (None, Some(failure)) = (&was.failure, &now.failure) {

@@ -27,4 +27,6 @@ pub use case_files::{CaseFile, LoadedCase, SkillCases, load_cases, load_held_out
 pub use harness::{
     AgentView, CandidateSkill, HarnessError, RoutedQuery, RoutingHarness, RoutingSetup,
 };
-pub use routing::{AgentViews, RoutingFailure, RoutingReport, RoutingResult, test_routing};
+pub use routing::{
+    AgentViews, RoutingFailure, RoutingReport, RoutingResult, test_all_routing, test_routing,
+};

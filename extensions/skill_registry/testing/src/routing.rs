@@ -109,6 +109,16 @@ pub fn test_routing(
     summarize(cases.skill_id.clone(), results)
 }
 
+/// Tests the queries of several skills, in their order.
+#[must_use]
+pub fn test_all_routing(
+    harness: &RoutingHarness,
+    skills: &[SkillCases],
+    views: &AgentViews,
+) -> Vec<RoutingReport> {
+    map_parallel(skills, |cases| test_routing(harness, cases, views))
+}
+
 fn test_case(
     harness: &RoutingHarness,
     cases: &SkillCases,
@@ -231,7 +241,7 @@ fn ratio(sum: f64, count: usize) -> Option<f64> {
 /// Maps the items on as many threads as there are processors, in order.
 fn map_parallel<T: Sync, R: Send>(items: &[T], map: impl Fn(&T) -> R + Sync) -> Vec<R> {
     /// Below this, starting a thread costs more than it saves.
-    const MIN_PART: usize = 16;
+    const MIN_PART: usize = 8;
     let processors = thread::available_parallelism().map_or(1, NonZero::get);
     let part = items.len().div_ceil(processors).max(MIN_PART);
     if items.len() <= part {

@@ -186,34 +186,50 @@ fn text_of_case_is_a_leak() {
     assert_eq!(held_out, "leak: the text has words of cases: 1 held-out case");
 }
 
+/// Returns a word that no other text has.
+fn subject(number: usize) -> String {
+    let letter = |n: usize| char::from(b'b' + u8::try_from(n % 20).unwrap());
+    format!("qu{}a{}o{}ix", letter(number), letter(number / 20), letter(number / 400))
+}
+
+/// Returns a second word of a subject.
+fn subject_pair(number: usize) -> String {
+    subject(number + 300)
+}
+
+fn stolen_query(number: usize) -> String {
+    format!("{} {} {}", subject(number), subject_pair(number), subject(number + 600))
+}
+
 #[test]
-fn stolen_queries_are_listed() {
-    let home = home_with_forms();
-    let subjects = ["pottery", "falconry", "archery", "weaving", "brewing"];
-    for subject in subjects {
-        let queries: Vec<String> =
-            ["plan a lesson in", "buy tools for", "write a page about", "who teaches"]
-                .iter()
-                .map(|start| format!("{start} {subject}"))
-                .collect();
-        let queries: Vec<&str> = queries.iter().map(String::as_str).collect();
-        home.skill(&format!("{subject}-help"), &format!("Helps with {subject}."), &queries);
-    }
-    // Four new skills share the words of each subject, so that the first is fourth at best.
-    for number in 1..=4 {
-        let words = subjects.join(" ");
-        let description = format!("Lesson, tools, page and teaches {words}");
-        let id = format!("{}-all-{number}", subjects.join("-"));
-        if number < 4 {
-            home.skill(&id, &description, &[]);
-        } else {
-            let refused = home.refused(&id, &skill_text(&id, &description, ""));
-            let stolen = refused.strip_prefix("routing: ").unwrap();
-            assert!(stolen.split("; ").count() > 0, "{stolen}");
-            for line in stolen.split("; ") {
-                assert!(line.contains("-help/q") && line.contains(" passed, now "), "{line}");
+fn all_stolen_queries_are_listed() {
+    let home = TestHome::new();
+    let mut words = Vec::new();
+    for number in 0..200 {
+        let subject = subject(number);
+        // The first twenty have two better matches for their query, so that they are third.
+        if number < 20 {
+            let query = stolen_query(number);
+            home.skill(&format!("skill-{number}"), &format!("About {subject}."), &[&query]);
+            for place in ["one", "two"] {
+                let description = format!("Knows {query}.");
+                home.skill(&format!("near-{number}-{place}"), &description, &[]);
             }
+            // Two of the three words of the query, where the skill itself has one.
+            words.push(format!("{subject} {}", subject_pair(number)));
+        } else {
+            let query = format!("tell me about {subject}");
+            home.skill(&format!("skill-{number}"), &format!("About {subject}."), &[&query]);
         }
+    }
+    let description = format!("Knows {}.", words.join(", "));
+    let refused = home.refused("knows-all", &skill_text("knows-all", &description, ""));
+    let stolen: Vec<&str> = refused.strip_prefix("routing: ").unwrap().split("; ").collect();
+    assert_eq!(stolen.len(), 20, "{stolen:?}");
+    for number in 0..20 {
+        let query = stolen_query(number);
+        let line = format!("skill-{number}/q1 \"{query}\" passed, now is ranked 4, behind ");
+        assert!(stolen.iter().any(|stolen| stolen.starts_with(&line)), "{line}: {stolen:?}");
     }
 }
 

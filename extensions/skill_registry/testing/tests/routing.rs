@@ -208,20 +208,22 @@ fn candidate_replaces_installed_skill() {
 #[test]
 fn catch_all_description_costs_precision() {
     let skills = SkillsDirectory::new();
-    let positive = ["complete the W-9 form", "fill in this pdf form", "finish the tax form"];
+    let positive =
+        ["pin this beetle specimen", "label the insect drawer", "arrange my beetle specimens"];
     let negative = ["plan a garden", "translate a letter", "mend a bicycle", "bake rye bread"];
     let of = |texts: &[&str], expected| {
         texts.iter().map(|text| query(text, expected, "")).collect::<Vec<_>>()
     };
     let queries = [of(&positive, true), of(&negative, false)].concat().join(",");
+    let beetles = "Arranges beetle specimens. Use when an insect drawer needs pins and labels.";
     let catch_all =
-        format!("{FORMS} Also for {}.", [&positive[..], &negative[..]].concat().join(", "));
+        format!("{beetles} Also for {}.", [&positive[..], &negative[..]].concat().join(", "));
     let figures = |description: &str| {
         skills.skill("clerk", description, &format!("[{queries}]"));
         let report = skills.test("clerk");
         (report.recall.unwrap_or(0.0), report.precision.unwrap_or(0.0))
     };
-    let (recall, precision) = figures(FORMS);
+    let (recall, precision) = figures(beetles);
     assert!(recall >= 0.9 && precision >= 0.9, "{recall} {precision}");
     let (recall, precision) = figures(&catch_all);
     assert!(recall >= 0.9 && precision < 0.6, "{recall} {precision}");

@@ -41,7 +41,7 @@ fn killed_kernel_answers_each_message_once() {
 
 /// The complete measurement; `SKILLHOST_KILLS`, `SKILLHOST_UPDATES` and `SKILLHOST_SEED` select others.
 #[test]
-#[ignore = "takes half an hour"]
+#[ignore = "takes several minutes"]
 fn thousands_of_updates_survive_kills() {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<usize>().ok());
     check_updates(&UpdatePlan {
