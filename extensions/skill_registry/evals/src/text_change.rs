@@ -80,7 +80,7 @@ pub fn shingles_of_diff(diff: &str) -> HashSet<u64> {
         let changed = |line: &&str| line.starts_with(mark) && !line.starts_with(header);
         let lines: Vec<&str> = diff.lines().collect();
         // Lines in a row are one passage, because editors wrap text differently.
-        for passage in lines.split(|line| !changed(&line)) {
+        for passage in lines.split(|line| !changed(line)) {
             let words: Vec<String> = passage.iter().flat_map(|line| words_of(&line[1..])).collect();
             let length = SHINGLE.min(words.len()).max(1);
             for run in words.windows(length) {
