@@ -223,7 +223,7 @@ mod tests {
             "{filesystem: {allowRead: [/srv/wiki], allowWrite: [/srv/out], denyRead: [/srv/wiki/x]}, \
              network: {allowedDomains: [a.org]}, limits: {memoryMib: 2048}, minimum: namespaces}",
         );
-        let SandboxPolicy { filesystem: files, network, limits, isolation } =
+        let SandboxPolicy { filesystem: files, network, limits, isolation, .. } =
             &policy.composed.policy;
         let list = |paths: &[&str]| paths.iter().map(PathBuf::from).collect::<Vec<_>>();
         assert_eq!(files.allow_read, list(&["/opt/py", "/h/copy", "/srv/wiki"]));

@@ -138,6 +138,13 @@ impl ComposedPolicy {
         list
     }
 
+    /// Records the source of the statements that are new.
+    pub(crate) fn record_new(&mut self, source: PolicySource) {
+        for statement in list_statements(&self.policy) {
+            self.sources.entry(statement).or_insert(source);
+        }
+    }
+
     /// Replaces a directory whose path differs between runs with its name.
     fn name_path(&self, value: &str) -> String {
         let path = Path::new(value);
@@ -193,6 +200,10 @@ fn list_statements(policy: &SandboxPolicy) -> Vec<(&'static str, String)> {
         ("outputKib", optional(limits.output_kib)),
         ("minimum", policy.isolation.minimum.to_string()),
     ]);
+    // Only where it is denied: the digests of other policies stay as they are.
+    if policy.deny_execution {
+        list.push(("denyExecution", "true".to_owned()));
+    }
     list.extend(
         policy.isolation.require.iter().map(|guarantee| ("require", guarantee.to_string())),
     );

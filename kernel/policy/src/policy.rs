@@ -53,6 +53,9 @@ pub struct SandboxPolicy {
     /// The isolation that the run requires.
     #[serde(flatten)]
     pub isolation: IsolationRequirement,
+    /// The run executes no program besides the one that it is started with.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub deny_execution: bool,
 }
 
 impl Default for NetworkPolicy {

@@ -21,6 +21,7 @@ mod process_tree;
 mod protected_names;
 mod setup;
 mod signal_filter;
+mod single_program;
 mod system_calls;
 mod watch;
 

@@ -96,7 +96,8 @@ impl SandboxLauncher {
         policy: &SandboxPolicy,
         levels: LevelSelection,
     ) -> Result<IsolationReport, SandboxRefusal> {
-        let SandboxPolicy { filesystem, network, limits, isolation } = policy.clone();
+        let SandboxPolicy { filesystem, network, limits, isolation, deny_execution } =
+            policy.clone();
         let request = LaunchRequest {
             v: PROTOCOL_VERSION,
             command: Vec::new(),
@@ -104,7 +105,7 @@ impl SandboxLauncher {
             env: std::collections::BTreeMap::new(),
             stdin: InputMode::Null,
             channel: false,
-            policy: AccessPolicy { filesystem, network },
+            policy: AccessPolicy { filesystem, network, deny_execution },
             limits,
             isolation,
             levels: levels.levels,
@@ -168,7 +169,7 @@ fn to_timespec(time: Duration) -> Timespec {
 /// Describes what the result depends on.
 fn describe_key(launcher: &SandboxLauncher, policy: &SandboxPolicy) -> String {
     // All fields are named, so that a new one is considered.
-    let SandboxPolicy { filesystem, network, limits: _, isolation } = policy;
+    let SandboxPolicy { filesystem, network, limits: _, isolation, deny_execution: _ } = policy;
     let NetworkPolicy {
         allowed_domains,
         denied_domains: _,

@@ -72,6 +72,8 @@ pub(crate) struct LaunchRequest {
 pub(crate) struct AccessPolicy {
     pub(crate) filesystem: FilesystemPolicy,
     pub(crate) network: NetworkPolicy,
+    #[serde(default)]
+    pub(crate) deny_execution: bool,
 }
 
 /// A message of the launcher.

@@ -305,7 +305,7 @@ fn to_request(spec: SandboxSpec) -> Result<(LaunchRequest, Option<OwnedFd>), San
     for (name, value) in spec.launch.environment {
         env.insert(text(name)?, text(value)?);
     }
-    let SandboxPolicy { filesystem, network, limits, isolation } = spec.policy;
+    let SandboxPolicy { filesystem, network, limits, isolation, deny_execution } = spec.policy;
     for (name, value) in proxy_environment(&network) {
         env.insert(name.to_owned(), value);
     }
@@ -316,7 +316,7 @@ fn to_request(spec: SandboxSpec) -> Result<(LaunchRequest, Option<OwnedFd>), San
         env,
         stdin: spec.stdin,
         channel: spec.channel.is_some(),
-        policy: AccessPolicy { filesystem, network },
+        policy: AccessPolicy { filesystem, network, deny_execution },
         limits,
         isolation,
         levels: spec.levels.levels,

@@ -1,7 +1,7 @@
 //! The system calls without a safe wrapper. No other file of the crate is unsafe.
 #![expect(unsafe_code, reason = "rustix has no safe form of these calls")]
 
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt as _;
@@ -222,4 +222,97 @@ pub(crate) fn answer_suspended_call(
 
 fn check(result: libc::c_long) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Memory at a random address, with the texts of a program's start.
+struct RandomMemory {
+    address: *mut libc::c_void,
+    length: usize,
+}
+
+/// The lowest random address, and the bits of a page's number above it. Both exist on all machines
+/// with 39 bits of addresses.
+const LOWEST_ADDRESS: usize = 1 << 32;
+const PAGE_NUMBER_BITS: u32 = 25;
+const PAGE: usize = 4096;
+
+impl RandomMemory {
+    fn allocate(length: usize) -> io::Result<Self> {
+        for _ in 0..64 {
+            let mut number = [0_u8; 8];
+            // SAFETY: the buffer has the length that is given.
+            let read = unsafe { libc::getrandom(number.as_mut_ptr().cast(), number.len(), 0) };
+            check(read as libc::c_long)?;
+            let page = usize::from_ne_bytes(number) & ((1 << PAGE_NUMBER_BITS) - 1);
+            let wanted = (LOWEST_ADDRESS + page * PAGE) as *mut libc::c_void;
+            let (access, flags) =
+                (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+            // SAFETY: new memory; an address that is in use is only a wish, which is not granted.
+            let address = unsafe { libc::mmap(wanted, length, access, flags, -1, 0) };
+            if address == libc::MAP_FAILED {
+                return Err(io::Error::last_os_error());
+            }
+            if address == wanted {
+                return Ok(Self { address, length });
+            }
+            // SAFETY: the memory was mapped above and nothing refers to it.
+            unsafe { libc::munmap(address, length) };
+        }
+        Err(io::Error::other("no random address is free"))
+    }
+
+    /// Stores texts, and the list of their addresses with a null at its end.
+    fn store_list(texts: &[CString]) -> io::Result<*const *const libc::c_char> {
+        let list = (texts.len() + 1) * size_of::<*const libc::c_char>();
+        let bytes: usize = texts.iter().map(|text| text.as_bytes_with_nul().len()).sum();
+        let memory = Self::allocate((list + bytes).next_multiple_of(PAGE))?;
+        debug_assert!(list + bytes <= memory.length, "the list and the texts fit");
+        let start = memory.address.cast::<*const libc::c_char>();
+        // SAFETY: the memory has room for the list and after it for all texts, as computed above. It
+        // is never unmapped, because the program replaces this process.
+        unsafe {
+            let mut text_at = memory.address.cast::<u8>().add(list);
+            for (number, text) in texts.iter().enumerate() {
+                let text = text.as_bytes_with_nul();
+                text_at.copy_from_nonoverlapping(text.as_ptr(), text.len());
+                start.add(number).write(text_at.cast());
+                text_at = text_at.add(text.len());
+            }
+            start.add(texts.len()).write(std::ptr::null());
+        }
+        Ok(start.cast_const())
+    }
+}
+
+/// The texts of a program's start at random addresses, so that a filter can tell this start from all
+/// others: a program that does not know the addresses cannot make the same call.
+pub(crate) struct SingleStart {
+    arguments: *const *const libc::c_char,
+    environment: *const *const libc::c_char,
+}
+
+impl SingleStart {
+    /// Stores the program, its arguments and its variables.
+    pub(crate) fn new(command: &[CString], environment: &[CString]) -> io::Result<Self> {
+        Ok(Self {
+            arguments: RandomMemory::store_list(command)?,
+            environment: RandomMemory::store_list(environment)?,
+        })
+    }
+
+    /// Returns the second and the third argument of the call.
+    pub(crate) fn addresses(&self) -> (u64, u64) {
+        (self.arguments as u64, self.environment as u64)
+    }
+
+    /// Replaces this process by the program; returns only with an error.
+    pub(crate) fn execute(&self) -> io::Error {
+        // SAFETY: both lists end with a null and refer to texts with a null at their ends. The first
+        // argument is the program itself, and SIGPIPE is ignored by this process alone.
+        unsafe {
+            libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+            libc::syscall(libc::SYS_execve, *self.arguments, self.arguments, self.environment);
+        }
+        io::Error::last_os_error()
+    }
 }

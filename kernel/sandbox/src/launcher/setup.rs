@@ -28,6 +28,7 @@ use super::mounts::{DetachedTree, copy_trees, enter_new_root, make_private};
 use super::policy_paths::NOBODY;
 use super::process_tree::count_user_tasks;
 use super::signal_filter::apply_signal_filter;
+use super::single_program::{execute_program, spawn_program};
 use super::system_calls::CallFilters;
 use crate::isolation::RefusalKind;
 use crate::protocol::{CONTROL_DESCRIPTOR, ControlSocket, LaunchRequest};
@@ -205,6 +206,13 @@ impl RunSetup<'_> {
         }
         let first = CONTROL_DESCRIPTOR + i32::from(self.request.channel);
         sys::close_on_exec_from(first).at("descriptors")?;
+        if self.request.policy.deny_execution {
+            if self.level != IsolationLevel::Namespaces {
+                return Err(execute_program(self.request));
+            }
+            let child = spawn_program(self.request)?;
+            return self.await_program(child.as_raw_pid().cast_unsigned());
+        }
         let [program, arguments @ ..] = &self.request.command[..] else {
             return Err(SetupError::new(RefusalKind::Start, "start", "no program is given"));
         };
@@ -221,8 +229,13 @@ impl RunSetup<'_> {
         }
         let child = command.spawn().map_err(start_error)?;
         drop(command);
+        self.await_program(child.id())
+    }
+
+    /// Reports the start and the end of the program in a namespace.
+    fn await_program(&mut self, child: u32) -> Result<(), SetupError> {
         self.control.send(&SetupMessage::Started, &[]).at("launcher")?;
-        let status = wait_for(child.id()).at("wait")?;
+        let status = wait_for(child).at("wait")?;
         // They end with this process, the first of its namespace.
         let left_over = count_processes().saturating_sub(1);
         let (code, signal) = (status.exit_status(), status.terminating_signal());

@@ -14,6 +14,7 @@ mod probe;
 mod protected;
 mod protocol;
 mod refusals;
+mod single_program;
 mod sockets;
 
 use std::path::Path;

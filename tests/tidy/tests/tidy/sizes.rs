@@ -14,10 +14,10 @@ const MAX_CRATE: usize = 11_000;
 /// Crates that have more lines, with a limit near their present size, and why they have not been
 /// split yet.
 const LARGER_CRATES: &[(&str, usize, &str)] = &[
-    ("kernel/agents", 7_090, "its tools, its runs and the programs of skills call each other"),
+    ("kernel/agents", 7_700, "its tools, its runs and the programs of skills call each other"),
     ("kernel/console", 5_400, "its pages draw the same rows, subjects and forms"),
     ("kernel/core", 5_600, "the table of tools and the programs in it follow one state"),
-    ("kernel/home", 6_310, "its settings, approvals and manifests are checked as one state"),
+    ("kernel/home", 6_520, "its settings, approvals and manifests are checked as one state"),
     ("kernel/host", 6_080, "it assembles all parts of a kernel and handles its own events"),
     ("kernel/mcp", 6_300, "requests, transports, tasks and consents share sessions"),
     ("extensions/skill_registry/commands", 11_950, "one command line for all parts of a skill"),
@@ -28,7 +28,7 @@ const LARGER_CRATES: &[(&str, usize, &str)] = &[
     ),
     (
         "kernel/sandbox",
-        7_500,
+        7_640,
         "children without isolation remain, the files of programs are found here, and files of the \
          user are protected through descriptors",
     ),
@@ -47,8 +47,8 @@ const SHORT_FILES: &[(&str, usize)] = &[
 const SHORT_SOURCES: &[(&[&str], usize)] = &[
     (&["kernel/contract/src"], 150),
     // The interfaces of all providers, that of tasks being the largest.
-    (&["kernel/payload/src"], 1310),
-    (&["extensions/skill_registry/plugin/src"], 665),
+    (&["kernel/payload/src"], 1385),
+    (&["extensions/skill_registry/plugin/src"], 700),
 ];
 
 fn count_lines(path: &Path) -> usize {
