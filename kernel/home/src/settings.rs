@@ -17,6 +17,7 @@ use crate::home::Home;
 use crate::similar_names::suggest_similar;
 
 mod build;
+mod capabilities;
 mod channels;
 mod configured;
 mod console;
@@ -29,9 +30,11 @@ mod processes;
 mod provenance;
 mod supervisor;
 mod tasks;
+mod tool_aliases;
 mod workspaces;
 
 pub use build::BuildSettings;
+use capabilities::CapabilitySettings;
 pub use channels::ChannelSettings;
 pub use configured::{ConfigOverrides, load_overrides, overrides_path, store_overrides};
 use console::ConsoleSettings;
@@ -45,6 +48,7 @@ pub use processes::ProcessSettings;
 pub use provenance::{SettingProvenance, add_default_rows};
 pub use supervisor::SupervisorSettings;
 use tasks::TaskStoreSettings;
+use tool_aliases::ToolAliases;
 pub use workspaces::WorkspaceSettings;
 
 /// Prefix of the variables that override settings: `SKILLHOST_EXTENSIONS__SKILL_REGISTRY__…`.
@@ -65,6 +69,9 @@ const CONFIGURED: &str = "sandbox/data/kernel/configured.json";
 pub struct Settings {
     /// Ids of shipped extensions that `sandbox/extensions` may shadow.
     pub allow_shadowing: Vec<String>,
+    /// The effect of the security manifests of skills on the tool calls of agents.
+    #[serde(skip_serializing_if = "CapabilitySettings::is_default")]
+    pub capability_modes: CapabilitySettings,
     /// By channel id: the agents that answer there, and limits.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub channels: BTreeMap<String, ChannelSettings>,
@@ -95,6 +102,9 @@ pub struct Settings {
     /// The store of background tasks and questions.
     #[serde(skip_serializing_if = "TaskStoreSettings::is_default")]
     pub tasks: TaskStoreSettings,
+    /// Further names of tools, by which skills require them.
+    #[serde(skip_serializing_if = "ToolAliases::is_empty")]
+    pub tool_aliases: ToolAliases,
     /// Builds of extensions in `sandbox/extensions`.
     pub build: BuildSettings,
     /// Directories outside of the home that agents may work in.

@@ -2,6 +2,7 @@
 
 use std::ops::Deref;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A declarative agent: a model with instructions, tools, skills and limits.
@@ -25,6 +26,8 @@ pub struct AgentManifest {
     pub catalog: AgentCatalog,
     /// The effect of a skill's `allowed-tools`.
     pub allowed_tools_mode: AllowedToolsMode,
+    /// The effect of a skill's security manifest; `None` means the default of the settings.
+    pub capability_mode: Option<CapabilityMode>,
     /// The limits of one invocation.
     pub limits: AgentLimits,
 }
@@ -70,6 +73,21 @@ pub enum AllowedToolsMode {
     Grant,
     /// Only the listed tools may be called.
     Restrict,
+}
+
+/// The effect of a skill's security manifest while an agent uses the skill, the weakest first.
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum CapabilityMode {
+    /// It has none.
+    Off,
+    /// The first call that uses an undeclared capability is reported.
+    #[default]
+    Report,
+    /// A call that uses an undeclared capability is refused.
+    Enforce,
 }
 
 /// The limits of one invocation of an agent; each is positive, `None` means no own limit.

@@ -33,7 +33,8 @@ mod tool_names;
 mod yaml;
 
 pub use agent::{
-    AgentCatalog, AgentLimits, AgentManifest, AllowedToolsMode, IntegrationMode, Located,
+    AgentCatalog, AgentLimits, AgentManifest, AllowedToolsMode, CapabilityMode, IntegrationMode,
+    Located,
 };
 pub use error::{ManifestError, ManifestErrorKind, ManifestErrors, YamlType};
 pub use id::{ExtensionId, ExtensionIdError};

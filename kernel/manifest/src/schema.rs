@@ -320,6 +320,10 @@ struct AgentSchema {
     /// or only these tools may be called (`restrict`).
     #[schemars(extend("default" = "grant"))]
     allowed_tools_mode: Option<AllowedToolsModeSchema>,
+    /// The effect of a skill's security manifest: none (`off`), calls that use an undeclared
+    /// capability are reported (`report`) or refused (`enforce`). The settings define the default and
+    /// may require more.
+    capability_mode: Option<CapabilityModeSchema>,
     /// The limits of one invocation.
     limits: Option<LimitsSchema>,
 }
@@ -336,6 +340,14 @@ enum IntegrationModeSchema {
 enum AllowedToolsModeSchema {
     Grant,
     Restrict,
+}
+
+#[derive(JsonSchema)]
+#[schemars(rename_all = "snake_case")]
+enum CapabilityModeSchema {
+    Off,
+    Report,
+    Enforce,
 }
 
 #[derive(JsonSchema)]

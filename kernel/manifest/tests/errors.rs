@@ -463,6 +463,9 @@ fn invalid_values_are_quoted_with_rule() {
         ("integration_mode: handoff", {
             "4:21: `agent.integration_mode` must be `standalone` or `tool`, found `handoff`"
         }),
+        ("capability_mode: strict", {
+            "4:20: `agent.capability_mode` must be `off`, `report` or `enforce`, found `strict`"
+        }),
         ("allowed_tools_mode: deny", {
             "4:23: `agent.allowed_tools_mode` must be `grant` or `restrict`, found `deny`"
         }),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 use skillhost_manifest::{
-    AgentCatalog, AgentLimits, AgentManifest, AllowedToolsMode, EventDeclaration,
+    AgentCatalog, AgentLimits, AgentManifest, AllowedToolsMode, CapabilityMode, EventDeclaration,
     EventDeclarations, EventHandler, EventSubscription, ExtensionDependency, ExtensionId,
     ExtensionKind, IntegrationMode, Located, Manifest, McpExports, ScheduleAction, ScheduleSpec,
     ToolNames, parse_manifest,
@@ -58,6 +58,7 @@ fn bare_agent() -> AgentManifest {
         uses_skills: Vec::new(),
         catalog: AgentCatalog::All,
         allowed_tools_mode: AllowedToolsMode::Grant,
+        capability_mode: None,
         limits: AgentLimits {
             max_turns: None,
             max_tokens_per_invocation: None,
@@ -264,6 +265,7 @@ agent:
     - extension-development
   catalog: {include: ['review-*', plan], exclude: [review-old]}
   allowed_tools_mode: restrict
+  capability_mode: enforce
   limits: {max_turns: 20, max_tokens_per_invocation: 5000000000, time_budget_ms: 1}
 ";
     let agent = AgentManifest {
@@ -279,6 +281,7 @@ agent:
             exclude: vec!["review-old".to_owned()],
         },
         allowed_tools_mode: AllowedToolsMode::Restrict,
+        capability_mode: Some(CapabilityMode::Enforce),
         limits: AgentLimits {
             max_turns: Some(20),
             max_tokens_per_invocation: Some(5_000_000_000),

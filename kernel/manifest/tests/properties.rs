@@ -56,6 +56,7 @@ agent:
   uses_skills: [extension-development]
   catalog: {include: ['review-*'], exclude: []}
   allowed_tools_mode: restrict
+  capability_mode: report
   limits:
     max_turns: 20
     max_tokens_per_invocation: 100000

@@ -5,7 +5,9 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use skillhost_files::{TreeFile, sha256_hex};
-use skillhost_manifest::{EventHandler, ExtensionKind, IntegrationMode, Manifest, ScheduleAction};
+use skillhost_manifest::{
+    CapabilityMode, EventHandler, ExtensionKind, IntegrationMode, Manifest, ScheduleAction,
+};
 
 use super::extension_files::MANIFEST;
 use crate::installation::library_file_name;
@@ -158,6 +160,9 @@ fn describe_effects(manifest: &Manifest) -> String {
             }
             let skills: Vec<_> = agent.uses_skills.iter().map(|s| s.value.as_str()).collect();
             push_names(&mut text, "carries the skills", &skills);
+            if agent.capability_mode == Some(CapabilityMode::Off) {
+                push_line(&mut text, "may call tools that its skills do not declare, unreported");
+            }
         }
     }
     if manifest.is_channel {

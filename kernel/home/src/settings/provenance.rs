@@ -37,6 +37,8 @@ impl LoadedSettings {
         let workspaces = json(serde_json::to_value(&self.settings.workspaces));
         self.add_rows(&["workspaces"], &workspaces, DEFAULT, &mut rows);
         let groups = [
+            ("capability_modes", json(serde_json::to_value(&self.settings.capability_modes))),
+            ("tool_aliases", json(serde_json::to_value(&self.settings.tool_aliases))),
             ("build", json(serde_json::to_value(&self.settings.build))),
             ("console", json(serde_json::to_value(&self.settings.console))),
             ("events", json(serde_json::to_value(&self.settings.events))),

@@ -6,7 +6,10 @@ use serde_json::json;
 
 use crate::read::{ErrorReport, NodeReader, ReadResult};
 use crate::rules::{self, TextRule};
-use crate::{AgentCatalog, AgentLimits, AgentManifest, AllowedToolsMode, IntegrationMode, Located};
+use crate::{
+    AgentCatalog, AgentLimits, AgentManifest, AllowedToolsMode, CapabilityMode, IntegrationMode,
+    Located,
+};
 
 /// Parses `agent`.
 pub(super) fn parse_agent(
@@ -27,6 +30,7 @@ pub(super) fn parse_agent(
     let catalog = fields.optional("catalog", report, parse_catalog);
     let allowed_tools_mode =
         fields.optional("allowed_tools_mode", report, parse_allowed_tools_mode);
+    let capability_mode = fields.optional("capability_mode", report, parse_capability_mode);
     let limits = fields.optional("limits", report, parse_limits);
 
     let uses_skills = uses_skills?.unwrap_or_default();
@@ -43,6 +47,7 @@ pub(super) fn parse_agent(
         uses_skills,
         catalog: catalog?.unwrap_or(default_catalog),
         allowed_tools_mode: allowed_tools_mode?.unwrap_or_default(),
+        capability_mode: capability_mode?,
         limits: limits?.unwrap_or_default(),
     })
 }
@@ -61,6 +66,18 @@ fn parse_allowed_tools_mode(
 ) -> ReadResult<AllowedToolsMode> {
     let modes = [("grant", AllowedToolsMode::Grant), ("restrict", AllowedToolsMode::Restrict)];
     at.choice(&modes, "`grant` or `restrict`", report)
+}
+
+fn parse_capability_mode(
+    at: &NodeReader<'_>,
+    report: &mut ErrorReport,
+) -> ReadResult<CapabilityMode> {
+    let modes = [
+        ("off", CapabilityMode::Off),
+        ("report", CapabilityMode::Report),
+        ("enforce", CapabilityMode::Enforce),
+    ];
+    at.choice(&modes, "`off`, `report` or `enforce`", report)
 }
 
 /// Parses a list of names without duplicates; each has the position of its first occurrence.

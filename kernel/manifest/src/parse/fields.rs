@@ -23,6 +23,7 @@ pub(crate) const ALL: &[&str] = &[
     "agent.catalog.include",
     "agent.catalog.exclude",
     "agent.allowed_tools_mode",
+    "agent.capability_mode",
     "agent.limits",
     "agent.limits.max_turns",
     "agent.limits.max_tokens_per_invocation",

@@ -242,7 +242,7 @@ fn settings_errors_have_position() {
     insta::assert_snapshot!(home.skillhost(["config"]), @"
     exit 2
     --- stderr
-    error: [HOME]/skillhost.yaml:2:1: unknown field `extension`, expected one of `allow_shadowing`, `channels`, `console`, `events`, `extensions`, `lint`, `mcp`, `models`, `processes`, `sandbox`, `supervisor`, `tasks`, `build`, `workspaces`
+    error: [HOME]/skillhost.yaml:2:1: unknown field `extension`, expected one of `allow_shadowing`, `capability_modes`, `channels`, `console`, `events`, `extensions`, `lint`, `mcp`, `models`, `processes`, `sandbox`, `supervisor`, `tasks`, `tool_aliases`, `build`, `workspaces`
     hint: did you mean `extensions`?
     ");
     home.write("skillhost.yaml", "extensions: [1]\n");
@@ -323,6 +323,7 @@ fn schemas_match_documentation() {
     let expected = [
         "allow_shadowing",
         "build",
+        "capability_modes",
         "channels",
         "console",
         "events",
@@ -334,6 +335,7 @@ fn schemas_match_documentation() {
         "sandbox",
         "supervisor",
         "tasks",
+        "tool_aliases",
         "workspaces",
     ];
     assert_eq!(keys, expected);
