@@ -4,6 +4,10 @@ use skillhost_sdk::{ApprovalPolicy, ToolSpec, json, object_schema};
 
 use crate::patch::FILES;
 
+/// The capabilities that calls use, by which skills declare them.
+const READS: &str = "file:read";
+const WRITES: &str = "file:write";
+
 /// Declares the tools.
 pub(crate) fn tool_specs() -> Vec<ToolSpec> {
     let path = |what: &str| {
@@ -134,14 +138,16 @@ pub(crate) fn tool_specs() -> Vec<ToolSpec> {
              or the worktree. Runs no program and changes nothing.",
             object_schema(&diff, &["path"]),
         )
-        .read_only(),
+        .read_only()
+        .needs([READS]),
         ToolSpec::new(
             "git_log",
             "Lists commits of a git repository, newest first, with their messages. Runs no \
              program and changes nothing.",
             object_schema(&log, &["path"]),
         )
-        .read_only(),
+        .read_only()
+        .needs([READS]),
         ToolSpec::new(
             "search_text",
             "Searches text files at any depth for a pattern and lists the matching lines with \
@@ -149,26 +155,30 @@ pub(crate) fn tool_specs() -> Vec<ToolSpec> {
              excludes are left out.",
             object_schema(&search, &["pattern"]),
         )
-        .read_only(),
+        .read_only()
+        .needs([READS]),
         ToolSpec::new(
             "find_files",
             "Lists the files at any depth whose path matches a glob, sorted by path, in pages. \
              Hidden files and those that .gitignore excludes are left out.",
             object_schema(&find, &[]),
         )
-        .read_only(),
+        .read_only()
+        .needs([READS]),
         ToolSpec::new(
             "read_file",
             "Reads a text file of the sandbox or of a workspace, by lines, and returns its digest.",
             object_schema(&read, &["path"]),
         )
-        .read_only(),
+        .read_only()
+        .needs([READS]),
         ToolSpec::new(
             "list_directory",
             "Lists a directory of the sandbox or of a workspace, sorted by name, in pages.",
             object_schema(&list, &[]),
         )
-        .read_only(),
+        .read_only()
+        .needs([READS]),
         requiring_approval(ToolSpec::new(
             "write_file",
             "Creates a text file of the sandbox or of a writable workspace, or replaces all of it; missing directories are created. Existing skills \
@@ -208,7 +218,7 @@ pub(crate) fn tool_specs() -> Vec<ToolSpec> {
 /// Returns the spec of a tool that changes files. Its effect is the default, `once`: repeated after a
 /// crash, the call could replace what the user has changed since.
 fn requiring_approval(spec: ToolSpec) -> ToolSpec {
-    spec.needs_approval(ApprovalPolicy::UnlessGranted)
+    spec.needs_approval(ApprovalPolicy::UnlessGranted).needs([WRITES])
 }
 
 #[cfg(test)]

@@ -117,6 +117,7 @@ fn tool_spec() -> ToolSpec {
         changes_skills: false,
         effect: None,
         task: TaskSupport::Never,
+        needs: vec!["shell:execute".to_owned()],
     }
 }
 

@@ -124,6 +124,7 @@ mod tests {
             changes_skills: false,
             effect: None,
             task: TaskSupport::Never,
+            needs: Vec::new(),
         }))
     }
 

@@ -272,6 +272,7 @@ impl ExtensionHost {
                                     changes_skills: known.changes_skills,
                                     effect: known.effect,
                                     task: known.task,
+                                    needs: known.needs.clone(),
                                     ..spec
                                 };
                                 sanitize_tool(&mut spec);

@@ -251,6 +251,15 @@ impl ToolTable {
         }
     }
 
+    /// Returns the tools that a caller may see, with those of programs. A tool of an extension
+    /// precedes a program of its name.
+    pub fn offered_entries(&self, origin: CallOrigin) -> impl Iterator<Item = &ToolEntry> {
+        let programs = self.programs.known_to(origin);
+        let programs = programs.filter(|(name, _)| !self.entries.contains_key(*name));
+        let own = self.entries.iter().filter(move |(_, entry)| entry.is_offered_to(origin));
+        own.chain(programs).map(|(_, entry)| entry)
+    }
+
     /// Returns the tools of the kernel and of agents.
     pub fn builtin_entries(&self) -> impl Iterator<Item = &ToolEntry> {
         self.entries.values().filter(|entry| entry.builtin.is_some())
@@ -437,6 +446,7 @@ mod tests {
             changes_skills: false,
             effect: None,
             task: TaskSupport::Never,
+            needs: Vec::new(),
         }
     }
 

@@ -176,6 +176,7 @@ fn check_input(target: &str, spec: &TaskKindSpec, input: &str) -> Result<(), Cal
         changes_skills: false,
         effect: None,
         task: TaskSupport::Never,
+        needs: Vec::new(),
     }));
     let mistakes = check.mistakes(&value);
     match mistakes.as_slice() {

@@ -232,6 +232,7 @@ fn new_spec(
         changes_skills: false,
         effect: Some(effect),
         task: TaskSupport::Never,
+        needs: Vec::new(),
     }
 }
 

@@ -242,6 +242,12 @@ impl ProgramRuntime {
 }
 
 impl ProgramPlan {
+    /// Returns whether each call requires the approval of a person, also with a grant.
+    #[must_use]
+    pub fn requires_approval(&self) -> bool {
+        self.shared.script.requires_approval()
+    }
+
     /// Returns the relation of the call to the grants of the operator.
     #[must_use]
     pub fn status(&self) -> &GrantStatus {

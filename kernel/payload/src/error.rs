@@ -16,7 +16,7 @@ pub enum ErrorKind {
     Denied,
     /// The input or the result exceeds a limit.
     TooLarge,
-    /// The state changed since the caller read it.
+    /// The state changed since the caller read it, or does not allow the call.
     Conflict,
     /// A file or device failed.
     Io,
@@ -30,6 +30,8 @@ pub enum ErrorKind {
     Protocol,
     /// The callee exceeded its time limit.
     Timeout,
+    /// A requirement of the named skill is not met.
+    Ineligible,
     /// Any other error, and every kind that is unknown to this build.
     #[serde(other)]
     Failed,
@@ -43,7 +45,7 @@ impl ErrorKind {
     }
 
     /// Every kind, in wire order.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::NotFound,
         Self::InvalidArgument,
         Self::Denied,
@@ -55,6 +57,7 @@ impl ErrorKind {
         Self::Unavailable,
         Self::Protocol,
         Self::Timeout,
+        Self::Ineligible,
         Self::Failed,
     ];
 
@@ -73,6 +76,7 @@ impl ErrorKind {
             Self::Unavailable => "unavailable",
             Self::Protocol => "protocol",
             Self::Timeout => "timeout",
+            Self::Ineligible => "ineligible",
             Self::Failed => "failed",
         }
     }

@@ -6,6 +6,7 @@
 
 mod active_skills;
 mod agent;
+mod agent_tools;
 mod channel;
 mod context;
 mod effect;
@@ -20,6 +21,7 @@ mod published;
 mod review;
 mod schedule;
 mod skill;
+mod skill_security;
 mod skill_tree;
 mod skill_version;
 mod task;
@@ -30,6 +32,7 @@ mod workspace;
 
 pub use active_skills::{ActiveSkillsChange, SkillRef};
 pub use agent::{AgentAnswer, AgentTask};
+pub use agent_tools::{AgentTool, AgentTools, BindingProblem, BindingRequest};
 pub use channel::{
     ButtonOutcome, ChannelConversation, ChannelCursor, ChannelInfo, ChannelPeer, InboundOutcome,
     IncomingMessage, MessageButton, OutgoingMessage, PressedButton, SendOutcome, channel_interface,
@@ -56,6 +59,7 @@ pub use skill::{
     ActivateSkillRequest, ActiveSkill, SkillContent, SkillCreatedReport, SkillGeneration,
     SkillProgram, SkillProgramKind, SkillProgramsRequest, SkillRequest, skill_interface,
 };
+pub use skill_security::{SkillFileScope, SkillSecurity};
 pub use skill_tree::{SkillTree, SkillTreeFile, SkillTreeRequest};
 pub use skill_version::{SkillVersionFile, SkillVersionRequest, SkillVersionSummary};
 pub use task::{

@@ -45,6 +45,10 @@ pub mod skill_interface {
     pub const READ_VERSION: &str = "read_version";
     /// [`crate::SkillProgramsRequest`] → a list of [`crate::SkillProgram`].
     pub const LIST_PROGRAMS: &str = "list_programs";
+    /// A list of [`crate::AgentTools`], of all agents → `null`. Sent before a turn if a tool changed.
+    pub const SET_AGENT_TOOLS: &str = "set_agent_tools";
+    /// [`crate::BindingRequest`] → a list of [`crate::BindingProblem`].
+    pub const CHECK_BINDING: &str = "check_binding";
 }
 
 /// A request for the content of a skill.
@@ -101,6 +105,15 @@ pub struct ActiveSkill {
     /// this digest.
     #[serde(default)]
     pub grants: bool,
+    /// The capabilities that its security manifest declares; absent without a manifest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capabilities: Option<Vec<String>>,
+    /// The ids of the skills that come after it in a prompt.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub precedes: Vec<String>,
+    /// The ids of the skills that come before it in a prompt.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub follows: Vec<String>,
 }
 
 /// A request for the programs of skills.

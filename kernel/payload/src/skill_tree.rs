@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::context::CallContext;
+use crate::skill_security::SkillSecurity;
 
 /// A request for the files of a skill.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,6 +44,9 @@ pub struct SkillTree {
     /// The frontmatter's `sandbox`, not validated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<Value>,
+    /// The limits that the skill declares for its own code.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub security: Option<SkillSecurity>,
 }
 
 /// One file of a skill.

@@ -1,5 +1,7 @@
 //! Tools, their calls and their results.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -43,9 +45,21 @@ pub struct ToolSpec {
     /// The effect of repeating a call; absent for the default of [`ToolSpec::call_effect`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effect: Option<CallEffect>,
+    /// The capabilities that a call uses, such as `file:write`; empty for `tool:NAME` alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub needs: Vec<String>,
 }
 
 impl ToolSpec {
+    /// Returns the capabilities that a call uses: the declared ones, else `tool:NAME`.
+    #[must_use]
+    pub fn required_capabilities(&self) -> Vec<Cow<'_, str>> {
+        match self.needs.as_slice() {
+            [] => vec![format!("tool:{}", self.name).into()],
+            needs => needs.iter().map(|need| Cow::Borrowed(need.as_str())).collect(),
+        }
+    }
+
     /// Returns the effect of repeating a call: the declared one, else [`CallEffect::Read`] for a
     /// tool without side effects and [`CallEffect::Once`] for any other.
     #[must_use]

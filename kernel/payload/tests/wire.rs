@@ -6,16 +6,16 @@
 use serde::Serialize;
 use serde::de::Deserialize;
 use skillhost_payload::{
-    ActivateSkillRequest, ActiveSkill, AgentAnswer, AgentTask, BuildInfo, ButtonOutcome,
-    CallContext, CallOrigin, CatalogScope, ChannelCursor, ChannelInfo, ChannelPeer, EffectRequest,
-    EmbedRequest, EmbeddingModelInfo, ErrorKind, Event, ExtensionInit, HandleEventRequest,
-    InboundOutcome, IncomingMessage, OutgoingMessage, PressedButton, PublishedBody,
-    PublishedDetails, PublishedDetailsRequest, PublishedEntry, PublishedPrompt,
-    PublishedPromptRequest, PublishedRequest, PublishedSkills, PublishedUriRequest, ReviewDecision,
-    ReviewOffer, ReviewRequest, RunTaskRequest, SecretRequest, SecretValue, SendOutcome,
-    SkillContent, SkillCreatedReport, SkillGeneration, SkillRef, SkillRequest, SkillVersionFile,
-    SkillVersionRequest, SkillVersionSummary, SubscribeRequest, SubscriptionId, ToolCall,
-    ToolEffect, ToolOutput, ToolSpec, UserNotice,
+    ActivateSkillRequest, ActiveSkill, AgentAnswer, AgentTask, AgentTools, BindingProblem,
+    BindingRequest, BuildInfo, ButtonOutcome, CallContext, CallOrigin, CatalogScope, ChannelCursor,
+    ChannelInfo, ChannelPeer, EffectRequest, EmbedRequest, EmbeddingModelInfo, ErrorKind, Event,
+    ExtensionInit, HandleEventRequest, InboundOutcome, IncomingMessage, OutgoingMessage,
+    PressedButton, PublishedBody, PublishedDetails, PublishedDetailsRequest, PublishedEntry,
+    PublishedPrompt, PublishedPromptRequest, PublishedRequest, PublishedSkills,
+    PublishedUriRequest, ReviewDecision, ReviewOffer, ReviewRequest, RunTaskRequest, SecretRequest,
+    SecretValue, SendOutcome, SkillContent, SkillCreatedReport, SkillGeneration, SkillRef,
+    SkillRequest, SkillSecurity, SkillVersionFile, SkillVersionRequest, SkillVersionSummary,
+    SubscribeRequest, SubscriptionId, ToolCall, ToolEffect, ToolOutput, ToolSpec, UserNotice,
 };
 
 /// Parses every line as a type and writes it again.
@@ -39,8 +39,12 @@ fn earlier_payloads_round_trip() {
     check_shapes! {
         "activate_skill": ActivateSkillRequest,
         "active_skill": ActiveSkill,
+        "active_skill_declared": ActiveSkill,
         "agent_answer": AgentAnswer,
         "agent_task": AgentTask,
+        "agent_tools": AgentTools,
+        "binding_problem": BindingProblem,
+        "binding_request": BindingRequest,
         "build_info": BuildInfo,
         "button_outcome": ButtonOutcome,
         "call_context": CallContext,
@@ -82,6 +86,7 @@ fn earlier_payloads_round_trip() {
         "skill_created": SkillCreatedReport,
         "skill_ref": SkillRef,
         "skill_request": SkillRequest<'_>,
+        "skill_security": SkillSecurity,
         "skill_version": SkillVersionSummary,
         "skill_version_file": SkillVersionFile,
         "skill_version_request": SkillVersionRequest,
@@ -91,5 +96,6 @@ fn earlier_payloads_round_trip() {
         "tool_effect": ToolEffect,
         "tool_output": ToolOutput,
         "tool_spec": ToolSpec,
+        "tool_spec_needs": ToolSpec,
     }
 }

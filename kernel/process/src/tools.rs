@@ -21,6 +21,9 @@ const NEEDS_APPROVAL: &str = "skillhost/needs_approval";
 /// The key of a tool's support of background tasks in its `_meta`.
 const TASK: &str = "skillhost/task";
 
+/// The key of a tool's capabilities in its `_meta`.
+const NEEDS: &str = "skillhost/needs";
+
 /// Converts a tool to its specification in the kernel.
 ///
 /// # Errors
@@ -37,6 +40,8 @@ pub(crate) fn to_tool_spec(tool: Tool) -> Result<ToolSpec, CallError> {
         None => ApprovalPolicy::UnlessGranted,
     };
     let task = parse_meta(&tool.name, meta, TASK, "use never, may or must")?.unwrap_or_default();
+    let permitted = "use a list of capabilities, such as file:read";
+    let needs = parse_meta(&tool.name, meta, NEEDS, permitted)?.unwrap_or_default();
     let schema = |schema: Arc<_>| Value::Object(Arc::unwrap_or_clone(schema));
     Ok(ToolSpec {
         name: tool.name.into_owned(),
@@ -52,6 +57,7 @@ pub(crate) fn to_tool_spec(tool: Tool) -> Result<ToolSpec, CallError> {
         // A tool with `readOnlyHint` needs no declaration of its own.
         effect: (!read_only && hints.idempotent_hint == Some(true)).then_some(CallEffect::Keyed),
         task,
+        needs,
     })
 }
 
@@ -164,6 +170,9 @@ mod tests {
         let task = |word: &str| read(&json!({"_meta": {TASK: word}})).map(|spec| spec.task);
         assert_eq!(task("must").unwrap(), TaskSupport::Must);
         assert_eq!(task("maybe").unwrap_err().hint, "use never, may or must");
+        let needs = |value: Value| read(&json!({"_meta": {NEEDS: value}})).map(|spec| spec.needs);
+        assert_eq!(needs(json!(["file:read"])).unwrap(), ["file:read"]);
+        assert_eq!(needs(json!("file:read")).unwrap_err().kind, ErrorKind::Protocol);
         let error = read(&json!({"_meta": meta("sometimes")})).unwrap_err();
         let message = "skillhost/needs_approval of tool `t` is not valid: \"sometimes\"";
         assert_eq!(error.message, message);
@@ -180,6 +189,7 @@ mod tests {
             changes_skills: false,
             effect: None,
             task: TaskSupport::Never,
+            needs: Vec::new(),
         };
         assert_eq!(read(&hints).unwrap(), expected);
     }

@@ -66,6 +66,7 @@ impl Plugin for SkillPrograms {
         Ok(PreparedCall {
             details: Some(plan.describe()),
             scope: Some(plan.scope()),
+            is_protected: plan.requires_approval(),
             grant: plan.status().into(),
             plan: Some(Box::new(plan)),
             ..PreparedCall::default()

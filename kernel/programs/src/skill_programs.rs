@@ -340,6 +340,7 @@ fn to_tool_spec(program: SkillProgram) -> ToolSpec {
         changes_skills: false,
         effect: None,
         task: TaskSupport::Never,
+        needs: Vec::new(),
     }
 }
 

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize as _;
 use skillhost_files::RunDirectory;
 use skillhost_home::{Approver, ScriptGrant};
-use skillhost_payload::{CallError, ErrorKind, SkillTree};
+use skillhost_payload::{CallError, ErrorKind, SkillFileScope, SkillSecurity, SkillTree};
 use skillhost_policy::{
-    ComposedPolicy, GrantedPolicy, OperatorPolicy, PolicyLayer, PolicyRequest, PolicySource,
-    PolicyUse, RequestedLayer,
+    ComposedPolicy, DeclaredLimits, GrantedPolicy, OperatorPolicy, PolicyLayer, PolicyRequest,
+    PolicySource, PolicyUse, RequestedLayer,
 };
 use skillhost_sandbox::{IsolationReport, SandboxLauncher};
 
@@ -170,6 +170,10 @@ impl RequiredPaths {
                 aliases: &aliases,
             })
             .map_err(policy_error)?;
+        let limits = tree.security.map(|security| declared_limits(security, work));
+        if let Some(limits) = &limits {
+            composed.apply_limits(limits);
+        }
         let files = &mut composed.policy.filesystem;
         for path in &self.reads {
             if !files.allow_read.contains(path) {
@@ -183,10 +187,34 @@ impl RequiredPaths {
         }
         // A layer may take the permission to write; the start directory stays readable.
         let work = work.to_owned();
-        if !files.allow_write.contains(&work) && !files.allow_read.contains(&work) {
+        let is_confined = tree.security.is_some_and(is_confined);
+        if !is_confined && !files.allow_write.contains(&work) && !files.allow_read.contains(&work) {
             files.allow_read.push(work);
         }
         Ok(composed)
+    }
+}
+
+/// Returns whether a skill's code reaches only its own copy and its scratch directory.
+pub(crate) fn is_confined(security: SkillSecurity) -> bool {
+    matches!(security.file_scope, Some(SkillFileScope::SkillDirectory | SkillFileScope::Unknown))
+}
+
+/// Returns the limits of a security manifest for a run with a work directory.
+fn declared_limits(security: SkillSecurity, work: &Path) -> DeclaredLimits {
+    DeclaredLimits {
+        uses_network: security.requires_network != Some(false),
+        executes_programs: security.executes_commands != Some(false),
+        writes_files: match security.file_scope {
+            // The scope says that it reads there; writing is a statement of its own.
+            Some(SkillFileScope::Workspace) => security.modifies_files == Some(true),
+            _ => security.modifies_files != Some(false),
+        },
+        directories: match security.file_scope {
+            Some(SkillFileScope::SkillDirectory | SkillFileScope::Unknown) => Some(Vec::new()),
+            Some(SkillFileScope::Workspace) => Some(vec![work.to_owned()]),
+            Some(SkillFileScope::System) | None => None,
+        },
     }
 }
 

@@ -10,13 +10,13 @@ use std::path::{Path, PathBuf};
 
 use skillhost_files::RunDirectory;
 use skillhost_files::jail::RelPath;
-use skillhost_payload::{CallError, ErrorKind, SkillTree, SkillTreeFile};
+use skillhost_payload::{CallError, ErrorKind, SkillFileScope, SkillTree, SkillTreeFile};
 use skillhost_policy::{ComposedPolicy, GrantedPolicy, OperatorPolicy, PolicyLayer, PolicyUse};
 use skillhost_sandbox::{IsolationReport, LaunchSpec, SandboxLauncher};
 
 use crate::environment::{RunDirectories, build_environment, check_variables};
 use crate::grant_terms::{
-    COPY_NAME, PolicyTerms, RequiredPaths, SCRATCH_NAME, grant_policy, settings_id,
+    COPY_NAME, PolicyTerms, RequiredPaths, SCRATCH_NAME, grant_policy, is_confined, settings_id,
 };
 use crate::interpreter::{Interpreter, InterpreterError};
 use crate::interpreter_finder::InterpreterFinder;
@@ -63,6 +63,8 @@ pub struct ScriptPlan {
     pub(crate) variables: BTreeMap<String, String>,
     pub(crate) copy: TreeCopy,
     pub(crate) work: WorkDirectory,
+    /// The work directory is not that of the thread, and is removed after the run.
+    pub(crate) is_confined: bool,
     pub(crate) composed: ComposedPolicy,
     pub(crate) isolation: IsolationReport,
     pub(crate) launcher: SandboxLauncher,
@@ -104,7 +106,6 @@ impl ScriptPlan {
         let finder = InterpreterFinder::from_environment(operator.settings.interpreters.clone());
         let interpreter = find_interpreter(&finder, &copy, file)?;
         link_packages(&copy, &interpreter);
-        let work = WorkDirectory::open(request.work, request.workdir, copy.root())?;
         let io_error = |error: std::io::Error| {
             CallError::new(ErrorKind::Io, format!("the private directory of the run: {error}"))
                 .with_hint("check the free space of the temporary directory")
@@ -113,17 +114,26 @@ impl ScriptPlan {
         let base = scratch.path().to_owned();
         let home = create_scratch(&base, "home").map_err(io_error)?;
         let temporary = create_scratch(&base, "tmp").map_err(io_error)?;
+        let mut writes = vec![home.clone(), temporary.clone()];
+        // A skill that declares its own directory alone has a work directory that is not kept.
+        let is_confined = tree.security.is_some_and(is_confined);
+        let work_root = match is_confined {
+            true => create_scratch(&base, "work").map_err(io_error)?,
+            false => request.work.to_owned(),
+        };
+        writes.extend(is_confined.then(|| work_root.clone()));
+        let work = WorkDirectory::open(&work_root, request.workdir, copy.root())?;
         let parent = copy.root().parent().unwrap_or(copy.root()).to_owned();
         let required = RequiredPaths {
             reads: std::iter::once(parent.clone()).chain(interpreter.reads.clone()).collect(),
-            writes: vec![home.clone(), temporary.clone()],
+            writes,
             aliases: vec![(parent, COPY_NAME), (base, SCRATCH_NAME)],
         };
         let composed = required.compose(&PolicyTerms {
             operator,
             policy_use: request.policy_use,
             tree,
-            work: request.work,
+            work: &work_root,
             operator_layer: request.operator_layer,
         })?;
         let granted = grant_policy(operator, request.policy_use, tree)?;
@@ -139,6 +149,7 @@ impl ScriptPlan {
             variables: request.variables.clone(),
             copy,
             work,
+            is_confined,
             composed,
             isolation,
             launcher: launcher.clone(),
@@ -162,6 +173,14 @@ impl ScriptPlan {
     #[must_use]
     pub fn path(&self) -> &str {
         &self.path
+    }
+
+    /// Returns whether each run requires the approval of a person, also with a grant: the skill
+    /// declares that it uses any file of the system.
+    #[must_use]
+    pub fn requires_approval(&self) -> bool {
+        let scope = self.tree.security.and_then(|security| security.file_scope);
+        scope == Some(SkillFileScope::System)
     }
 
     /// Returns the policy of the run with the origin of each permission.

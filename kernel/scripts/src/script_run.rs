@@ -24,6 +24,10 @@ const STREAM_HEAD: usize = 192 << 10;
 /// The bytes of a stream that is not text, before base64.
 const MAX_BINARY: usize = 96 << 10;
 
+/// The remark about files that are not kept.
+const DISCARDED: &str = "the skill declares `fileSystemScope: skill-directory`: the files that it \
+     wrote are not kept; print results instead";
+
 impl ScriptPlan {
     /// Runs the script to its end.
     ///
@@ -72,6 +76,10 @@ impl ScriptPlan {
         let mut result = self.to_result(exit, changes, time);
         result.hints =
             list_hints(&HintFacts { result: &result, limits: &limits, skill: &self.settings_id });
+        if self.is_confined && !(result.files.is_empty() && result.more_files == 0) {
+            (result.files, result.more_files) = (Vec::new(), 0);
+            result.hints.push(DISCARDED.to_owned());
+        }
         if !compared {
             result.hints.push("the work directory has too many files to compare all".to_owned());
         }

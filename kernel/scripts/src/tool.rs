@@ -108,6 +108,7 @@ fn tool_spec() -> ToolSpec {
         changes_skills: false,
         effect: None,
         task: TaskSupport::Never,
+        needs: vec!["script:run".to_owned()],
     }
 }
 
@@ -210,6 +211,8 @@ impl Plugin for ScriptTool {
         Ok(PreparedCall {
             details: Some(details),
             scope: Some(scope),
+            // A skill that declares the whole system is approved for each run.
+            is_protected: plan.requires_approval(),
             grant: (&status).into(),
             plan: Some(Box::new(plan)),
             ..PreparedCall::default()

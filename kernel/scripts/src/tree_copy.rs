@@ -188,6 +188,7 @@ mod tests {
                 .collect(),
             allowed_tools: None,
             sandbox: None,
+            security: None,
         }
     }
 

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use skillhost_payload::{
-    ActivateSkillRequest, ErrorKind, PublishedDetailsRequest, PublishedPromptRequest,
-    PublishedRequest, PublishedUriRequest, ReviewListRequest, ReviewRequest, SkillCreatedReport,
-    SkillGeneration, SkillProgramsRequest, SkillRequest, SkillTreeRequest, SkillVersionRequest,
-    skill_interface,
+    ActivateSkillRequest, BindingRequest, ErrorKind, PublishedDetailsRequest,
+    PublishedPromptRequest, PublishedRequest, PublishedUriRequest, ReviewListRequest,
+    ReviewRequest, SkillCreatedReport, SkillGeneration, SkillProgramsRequest, SkillRequest,
+    SkillTreeRequest, SkillVersionRequest, skill_interface,
 };
 
 use crate::codec::{from_bytes, to_bytes};
@@ -92,6 +92,13 @@ impl<T: SkillProvider> Interface for SkillInterface<T> {
             skill_interface::LIST_PROGRAMS => {
                 let SkillProgramsRequest { context, skill_id } = from_bytes(payload)?;
                 to_bytes(&self.0.list_programs(&context, skill_id.as_deref()).await?)
+            }
+            skill_interface::SET_AGENT_TOOLS => {
+                to_bytes(&self.0.set_agent_tools(from_bytes(payload)?).await?)
+            }
+            skill_interface::CHECK_BINDING => {
+                let BindingRequest { agent, skill_ids } = from_bytes(payload)?;
+                to_bytes(&self.0.check_binding(&agent, &skill_ids).await?)
             }
             skill_interface::GENERATION => {
                 to_bytes(&SkillGeneration { generation: self.0.generation().await? })

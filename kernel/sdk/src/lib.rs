@@ -55,13 +55,14 @@ pub use task::{TaskResult, TaskRun};
 pub use error::{ExtensionError, Result};
 pub use output::{ToolOutput, ToolSpec};
 pub use skillhost_payload::{
-    ActiveSkill, ActiveSkillsChange, ApprovalPolicy, CallEffect, ChangeKind, ChannelConversation,
-    ChannelInfo, ChannelPeer, EffectChange, EmbeddingModelInfo, ErrorKind, IncomingMessage,
-    PressedButton, PublishedArgument, PublishedBody, PublishedContent, PublishedDetails,
-    PublishedEntry, PublishedFile, PublishedPrompt, PublishedSkill, PublishedSkills,
-    ReviewDecision, ReviewOffer, ReviewQuestion, SendOutcome, SkillContent, SkillProgram,
-    SkillProgramKind, SkillTree, SkillTreeFile, SkillVersionFile, SkillVersionSummary,
-    TaskKindSpec, TaskSupport, ToolAudience, ToolEffect, Workspace, WorkspaceAccess, object_schema,
+    ActiveSkill, ActiveSkillsChange, AgentTools, ApprovalPolicy, BindingProblem, CallEffect,
+    ChangeKind, ChannelConversation, ChannelInfo, ChannelPeer, EffectChange, EmbeddingModelInfo,
+    ErrorKind, IncomingMessage, PressedButton, PublishedArgument, PublishedBody, PublishedContent,
+    PublishedDetails, PublishedEntry, PublishedFile, PublishedPrompt, PublishedSkill,
+    PublishedSkills, ReviewDecision, ReviewOffer, ReviewQuestion, SendOutcome, SkillContent,
+    SkillProgram, SkillProgramKind, SkillTree, SkillTreeFile, SkillVersionFile,
+    SkillVersionSummary, TaskKindSpec, TaskSupport, ToolAudience, ToolEffect, Workspace,
+    WorkspaceAccess, object_schema,
 };
 // Re-exported crates, so that an extension needs no other dependency.
 pub use async_trait::async_trait;

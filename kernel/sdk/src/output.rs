@@ -33,7 +33,18 @@ impl ToolSpec {
             changes_skills: false,
             effect: None,
             task: TaskSupport::Never,
+            needs: Vec::new(),
         })
+    }
+
+    /// Declares the capabilities that a call uses, such as `file:write`.
+    ///
+    /// A skill with a security manifest may be limited to the tools whose capabilities it declares.
+    /// Without this, a tool uses the capability `tool:NAME`.
+    #[must_use]
+    pub fn needs<C: Into<String>>(mut self, capabilities: impl IntoIterator<Item = C>) -> Self {
+        self.0.needs = capabilities.into_iter().map(Into::into).collect();
+        self
     }
 
     /// Declares whether a call of a client of the MCP server becomes a background task.

@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use skillhost_payload::{
-    ActiveSkill, CallContext, ChannelInfo, ChannelPeer, EmbeddingModelInfo, ErrorKind, Event,
-    OutgoingMessage, PublishedBody, PublishedDetails, PublishedEntry, PublishedPrompt,
-    PublishedSkills, ReviewDecision, ReviewOffer, ReviewQuestion, SendOutcome, SkillContent,
-    SkillProgram, SkillTree, SkillVersionFile, SkillVersionSummary, TaskKindSpec, ToolEffect,
+    ActiveSkill, AgentTools, BindingProblem, CallContext, ChannelInfo, ChannelPeer,
+    EmbeddingModelInfo, ErrorKind, Event, OutgoingMessage, PublishedBody, PublishedDetails,
+    PublishedEntry, PublishedPrompt, PublishedSkills, ReviewDecision, ReviewOffer, ReviewQuestion,
+    SendOutcome, SkillContent, SkillProgram, SkillTree, SkillVersionFile, SkillVersionSummary,
+    TaskKindSpec, ToolEffect,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -148,7 +149,39 @@ pub trait SkillProvider: Send + Sync + 'static {
     /// skills that the caller may not activate.
     async fn activate(&self, _cx: &CallContext, skill_id: &str) -> Result<ActiveSkill> {
         let content = self.get_skill_content(skill_id).await?;
-        Ok(ActiveSkill { content, allowed_tools: None, grants: false })
+        Ok(ActiveSkill {
+            content,
+            allowed_tools: None,
+            grants: false,
+            capabilities: None,
+            precedes: Vec::new(),
+            follows: Vec::new(),
+        })
+    }
+
+    /// Takes the tools of all agents, before the first turn and before a turn after a change.
+    ///
+    /// A name that the settings give to a tool is a tool of its own here. By default they are
+    /// ignored.
+    ///
+    /// # Errors
+    /// Errors are logged; the provider then does not know the tools.
+    async fn set_agent_tools(&self, _agents: Vec<AgentTools>) -> Result<()> {
+        Ok(())
+    }
+
+    /// Returns the reasons why an agent with these tools cannot bind these skills together.
+    ///
+    /// An agent with a reason is in error until its skills or tools change. By default there is none.
+    ///
+    /// # Errors
+    /// An error is a reason, too.
+    async fn check_binding(
+        &self,
+        _agent: &AgentTools,
+        _skill_ids: &[String],
+    ) -> Result<Vec<BindingProblem>> {
+        Ok(Vec::new())
     }
 
     /// Returns the files of a skill as they are now, with their digests.

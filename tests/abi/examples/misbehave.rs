@@ -13,7 +13,9 @@ use std::time::Duration;
 
 use skillhost_sdk::prelude::*;
 use skillhost_sdk::serde::{self, Deserialize};
-use skillhost_sdk::{ActiveSkill, ApprovalPolicy, CallEffect, CallOrigin};
+use skillhost_sdk::{
+    ActiveSkill, AgentTools, ApprovalPolicy, BindingProblem, CallEffect, CallOrigin,
+};
 use skillhost_sdk::{serde_json, tokio};
 
 /// The name of this build: another crate name, another path.
@@ -47,6 +49,10 @@ struct Config {
     skills: BTreeMap<String, String>,
     /// The tool lists of its skills.
     says: BTreeMap<String, Says>,
+    /// The capabilities of its tools.
+    needs: BTreeMap<String, Vec<String>>,
+    /// The skills that cannot be bound, and the reasons.
+    unbindable: BTreeMap<String, String>,
     /// The error in its vectors.
     vectors: Vectors,
 }
@@ -55,9 +61,16 @@ struct Config {
 #[derive(Clone, Deserialize)]
 #[serde(crate = "serde", deny_unknown_fields)]
 struct Says {
-    tools: Vec<String>,
+    #[serde(default)]
+    tools: Option<Vec<String>>,
     #[serde(default)]
     grants: bool,
+    #[serde(default)]
+    capabilities: Option<Vec<String>>,
+    #[serde(default)]
+    precedes: Vec<String>,
+    #[serde(default)]
+    follows: Vec<String>,
 }
 
 /// An error of an embedding provider. The model declares two components.
@@ -154,6 +167,8 @@ enum Deed {
     },
     /// Ends the process.
     Exit { code: i32 },
+    /// Returns the tools of all agents as the kernel has sent them.
+    Tools,
     /// Delegates a task to an agent.
     Run { agent: String, task: String },
 }
@@ -178,6 +193,7 @@ struct Misbehave {
     config: Config,
     parts: Mutex<HashMap<String, Act>>,
     learnt: Mutex<(u64, BTreeMap<String, String>)>,
+    agents: Mutex<Vec<AgentTools>>,
     model: Mutex<String>,
 }
 
@@ -248,7 +264,8 @@ impl Extension for Misbehave {
         act_now(config.parts.get("new").copied(), &cx, "new")?;
         let (parts, learnt) = (config.parts.clone(), (1, config.skills.clone()));
         let (parts, learnt) = (Mutex::new(parts), Mutex::new(learnt));
-        Ok(Self { cx, config, parts, learnt, model: Mutex::new("first".to_owned()) })
+        let (agents, model) = (Mutex::default(), Mutex::new("first".to_owned()));
+        Ok(Self { cx, config, parts, learnt, agents, model })
     }
 
     async fn start(&self) -> Result<()> {
@@ -277,6 +294,8 @@ impl ToolProvider for Misbehave {
             let about = self.config.description.as_deref().unwrap_or("Misbehaves.");
             let spec = ToolSpec::new(name, about, schema.clone());
             let spec = spec.needs_approval(self.config.approval);
+            let needs = self.config.needs.get(name).cloned().unwrap_or_default();
+            let spec = spec.needs(needs);
             let spec = if self.config.read_only { spec.read_only() } else { spec };
             let spec = self.config.effect.into_iter().fold(spec, ToolSpec::effect);
             if self.config.operator_only { spec.operator_only() } else { spec }
@@ -389,6 +408,11 @@ impl ToolProvider for Misbehave {
                 return Ok(ToolOutput::text("x".repeat(pad) + &text).with_skill(id, digest));
             }
             Deed::Run { agent, task } => self.cx.run_agent(cx, &agent, &task).await?.text,
+            Deed::Tools => {
+                let agents = self.agents.lock().unwrap_or_else(PoisonError::into_inner);
+                serde_json::to_string(&*agents)
+                    .map_err(|error| ExtensionError::failed(error.to_string()))?
+            }
             Deed::Exit { code } => std::process::exit(code),
             Deed::BadAnswer => {
                 let by_pair = HashMap::from([((1, 2), 3)]);
@@ -461,9 +485,31 @@ impl SkillProvider for Misbehave {
         let says = self.config.says.get(skill_id);
         Ok(ActiveSkill {
             content: SkillContent { digest: digest(&self.learnt().1[skill_id]), ..content },
-            allowed_tools: says.map(|says| says.tools.clone()),
+            allowed_tools: says.and_then(|says| says.tools.clone()),
             grants: says.is_some_and(|says| says.grants),
+            capabilities: says.and_then(|says| says.capabilities.clone()),
+            precedes: says.map(|says| says.precedes.clone()).unwrap_or_default(),
+            follows: says.map(|says| says.follows.clone()).unwrap_or_default(),
         })
+    }
+
+    async fn set_agent_tools(&self, agents: Vec<AgentTools>) -> Result<()> {
+        *self.agents.lock().unwrap_or_else(PoisonError::into_inner) = agents;
+        self.act(self.part("set_agent_tools"), "set_agent_tools").await
+    }
+
+    async fn check_binding(
+        &self,
+        agent: &AgentTools,
+        skill_ids: &[String],
+    ) -> Result<Vec<BindingProblem>> {
+        let problem = |(id, reason): (&String, &String)| BindingProblem {
+            skill_id: id.clone(),
+            message: format!("{reason} for {}", agent.agent_id),
+            hint: "bind another".to_owned(),
+        };
+        let unbindable = self.config.unbindable.iter().filter(|(id, _)| skill_ids.contains(id));
+        Ok(unbindable.map(problem).collect())
     }
 
     async fn generation(&self) -> Result<u64> {

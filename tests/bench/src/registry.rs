@@ -95,7 +95,7 @@ fn catalog(snapshot: &Snapshot) -> (f64, u64) {
     let blocks = CatalogBlocks::new(usize::MAX);
     let (mut slowest, mut allocations) = (0_f64, 0);
     for catalog in [CatalogScope::All, globs] {
-        let scope = AgentScope { catalog, bound: &[] };
+        let scope = AgentScope { catalog, bound: &[], hidden: &[] };
         black_box(snapshot.catalog(scope, 8_000));
         let turn = BlockRequest {
             scope,

@@ -65,7 +65,7 @@ pub use problem::{PartialReason, PartialScan, ScanProblem};
 pub use programs::SkillProgramFiles;
 pub use reading::is_valid_skill;
 pub use resolve::ShadowedSkill;
-pub use scope::{AgentScope, Audience, CatalogScope};
+pub use scope::{AgentScope, Audience, CatalogScope, HiddenSkill};
 pub use signature::FileSignature;
 pub use skill::{Skill, SkillFile};
 pub use skill_yaml::{SkillYamlError, read_skill_yaml, read_skill_yaml_in};

@@ -2,6 +2,7 @@
 
 use globset::{Glob, GlobSet, GlobSetBuilder};
 
+use crate::skill::Skill;
 use crate::state::{UnmatchedPattern, invalid_glob, no_match};
 
 /// The audience of a result; a model gets no sign of a skill outside its scope.
@@ -35,6 +36,27 @@ pub struct AgentScope<'a> {
     /// The skills that are bound into its instructions. It may read them and their files in any
     /// case, unless they are off: it has been given them already.
     pub bound: &'a [String],
+    /// The skills that it is not offered, even if they are in its catalog.
+    pub hidden: &'a [HiddenSkill],
+}
+
+/// A skill that an agent is not offered, because a requirement is not met.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HiddenSkill {
+    /// The id.
+    pub id: Box<str>,
+    /// The label of its root.
+    pub source: Box<str>,
+    /// The reason, for people and models.
+    pub reason: Box<str>,
+}
+
+impl HiddenSkill {
+    /// Returns whether it is this skill.
+    #[must_use]
+    pub fn is_skill(&self, skill: &Skill) -> bool {
+        *self.id == *skill.id().as_str() && *self.source == *skill.source()
+    }
 }
 
 /// The selection of skills that an agent sees.
@@ -60,6 +82,7 @@ pub enum CatalogScope<'a> {
 #[derive(Debug)]
 pub(crate) struct OwnedScope {
     pub(crate) bound: Box<[String]>,
+    pub(crate) hidden: Box<[HiddenSkill]>,
     catalog: OwnedCatalog,
 }
 
@@ -82,7 +105,7 @@ impl OwnedScope {
                 exclude: IdGlobs::new(exclude),
             },
         };
-        Self { bound: scope.bound.into(), catalog }
+        Self { bound: scope.bound.into(), hidden: scope.hidden.into(), catalog }
     }
 
     /// Returns whether it was compiled from this scope.
@@ -97,7 +120,7 @@ impl OwnedScope {
             ) => *include.patterns == *other_include && *exclude.patterns == *other_exclude,
             _ => false,
         };
-        same && *self.bound == *scope.bound
+        same && *self.bound == *scope.bound && *self.hidden == *scope.hidden
     }
 
     /// Returns whether the scope includes an id; `is_bound` decides about a declared one.

@@ -79,6 +79,8 @@ pub struct Skill {
     pub(crate) file: SkillFile,
     disable_model_invocation: bool,
     user_invocable: bool,
+    /// The fields that may be declarations; most skills have none.
+    declared: Option<Box<Frontmatter>>,
 }
 
 /// The location of a skill.
@@ -99,6 +101,7 @@ impl Skill {
         estimate: TokenCount,
         known: Option<TextFacts>,
     ) -> Self {
+        let declared = select_declarations(&frontmatter).map(Box::new);
         let boxed = |texts: Vec<String>| texts.into_iter().map(String::into_boxed_str).collect();
         Self {
             name: frontmatter.name.filter(|name| name != id.as_str()).map(String::into_boxed_str),
@@ -116,6 +119,7 @@ impl Skill {
             file: place.file,
             disable_model_invocation: frontmatter.disable_model_invocation,
             user_invocable: frontmatter.user_invocable,
+            declared,
         }
     }
 
@@ -226,6 +230,13 @@ impl Skill {
         self.user_invocable
     }
 
+    /// Returns a frontmatter with only the fields that may be declarations beyond the standard, such as
+    /// `composition`; `None` without any.
+    #[must_use]
+    pub fn declared(&self) -> Option<&Frontmatter> {
+        self.declared.as_deref()
+    }
+
     /// Returns the facts of the complete text.
     pub(crate) fn text_facts(&self) -> Option<TextFacts> {
         self.known.get().copied()
@@ -252,6 +263,7 @@ impl Skill {
             && self.size == other.size
             && self.disable_model_invocation == other.disable_model_invocation
             && self.user_invocable == other.user_invocable
+            && self.declared == other.declared
     }
 
     /// Returns the root's path and the path below it through which the directory is reached without
@@ -278,6 +290,24 @@ impl Skill {
     pub fn cache_key(&self) -> String {
         format!("{}\0{}\0{}", self.root.label, self.parent, self.id)
     }
+}
+
+/// Returns a frontmatter of the fields that declare tools, permissions or relations.
+fn select_declarations(frontmatter: &Frontmatter) -> Option<Frontmatter> {
+    let unknown = frontmatter.unknown.iter().filter(|(key, _)| is_declaring_key(key));
+    let unknown: Vec<_> = unknown.cloned().collect();
+    let metadata = frontmatter.metadata.iter().filter(|(key, _)| is_declaring_key(key));
+    let metadata: Vec<_> = metadata.cloned().collect();
+    let is_empty = unknown.is_empty() && metadata.is_empty();
+    (!is_empty).then(|| Frontmatter { unknown, metadata, ..Frontmatter::default() })
+}
+
+/// Returns whether a key may declare something, in any spelling; its reader decides.
+fn is_declaring_key(key: &str) -> bool {
+    const KEYS: [&str; 6] =
+        ["security", "securitymanifest", "tools", "toolbinding", "composition", "skillcomposition"];
+    // Keys are compared for each skill of a scan, and most are longer or shorter.
+    key.len() <= 20 && KEYS.contains(&key.replace(['-', '_'], "").to_ascii_lowercase().as_str())
 }
 
 /// Joins two relative paths.

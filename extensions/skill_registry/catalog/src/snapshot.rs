@@ -225,7 +225,9 @@ impl Snapshot {
         let Some(scope) = audience.scope() else { return true };
         let view = self.view(scope);
         view.is_listed(self, skill)
-            || view.is_bound(self, skill) && self.state(skill) != SkillState::Off
+            || view.is_bound(self, skill)
+                && self.state(skill) != SkillState::Off
+                && view.hidden_reason(skill).is_none()
     }
 
     /// Returns the large skills, whose body has more than [`LARGE_SKILL`] tokens.

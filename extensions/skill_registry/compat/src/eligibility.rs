@@ -5,7 +5,7 @@ use std::fmt;
 use serde::Serialize;
 use serde::ser::{SerializeMap as _, Serializer};
 
-use crate::extended::{ExtendedSpec, ToolVersion, tool_name};
+use crate::extended::{ExtendedSpec, ToolDependency, ToolVersion, tool_name};
 
 /// An available tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,30 +70,60 @@ pub fn check_eligibility(
     for id in requires.iter().chain(needed).filter(|id| !skills(id)) {
         add(MissingRequirement::MissingSkill(id.clone()));
     }
-    let required_tools =
-        extended.tools.iter().flat_map(|it| &it.dependencies).filter(|it| it.required);
-    for needed in required_tools {
+    for needed in required_tools(extended) {
         let Some(tools) = tools else { break };
-        let name = tool_name(&needed.tool);
-        // Several servers can offer a tool of one name; one new enough is sufficient.
-        let mut found = tools.iter().filter(|tool| tool.name == name).peekable();
-        let Some(first) = found.peek() else {
-            add(MissingRequirement::MissingTool(needed.tool.clone()));
-            continue;
-        };
-        let has = first.version.clone();
-        // Without a minimum, any version counts, even none.
-        let Some(oldest) = &needed.min_version else { continue };
-        let version = |tool: &AvailableTool| tool.version.as_deref().and_then(ToolVersion::new);
-        if !found.any(|tool| version(tool).is_some_and(|version| version >= *oldest)) {
-            add(MissingRequirement::OldTool {
-                tool: needed.tool.clone(),
-                has,
-                needs: oldest.clone(),
-            });
+        if let Some(missing) = check_tool(needed, tools) {
+            add(missing);
         }
     }
     if reasons.is_empty() { Eligibility::Eligible } else { Eligibility::Ineligible(reasons) }
+}
+
+fn required_tools(extended: &ExtendedSpec) -> impl Iterator<Item = &ToolDependency> {
+    extended.tools.iter().flat_map(|it| &it.dependencies).filter(|it| it.required)
+}
+
+/// Checks a required tool against the available ones.
+fn check_tool(needed: &ToolDependency, tools: &[AvailableTool]) -> Option<MissingRequirement> {
+    let name = tool_name(&needed.tool);
+    // Several servers can offer a tool of one name; one new enough is sufficient.
+    let mut found = tools.iter().filter(|tool| tool.name == name).peekable();
+    let Some(first) = found.peek() else {
+        return Some(MissingRequirement::MissingTool(needed.tool.clone()));
+    };
+    let has = first.version.clone();
+    // Without a minimum, any version counts, even none.
+    let oldest = needed.min_version.as_ref()?;
+    let version = |tool: &AvailableTool| tool.version.as_deref().and_then(ToolVersion::new);
+    let is_new_enough = found.any(|tool| version(tool).is_some_and(|version| version >= *oldest));
+    (!is_new_enough).then(|| MissingRequirement::OldTool {
+        tool: needed.tool.clone(),
+        has,
+        needs: oldest.clone(),
+    })
+}
+
+/// Describes each required tool that is missing or too old: `Bash ≥ 2.0 is missing`. Quotes
+/// untrusted text.
+#[must_use]
+pub fn describe_tool_problems(extended: &ExtendedSpec, tools: &[AvailableTool]) -> Vec<String> {
+    let mut problems: Vec<String> = Vec::new();
+    for needed in required_tools(extended) {
+        let Some(missing) = check_tool(needed, tools) else { continue };
+        let minimum = needed.min_version.as_ref();
+        let minimum = minimum.map(|oldest| format!(" ≥ {oldest}")).unwrap_or_default();
+        let found = match missing {
+            MissingRequirement::OldTool { has: Some(has), .. } => format!(" (found {has})"),
+            MissingRequirement::OldTool { has: None, .. } => " (found without a version)".into(),
+            _ => String::new(),
+        };
+        let problem = format!("{}{minimum} is missing{found}", needed.tool);
+        // A tool may be named once for each of its patterns.
+        if !problems.contains(&problem) {
+            problems.push(problem);
+        }
+    }
+    problems
 }
 
 /// Returns the required tools that [`check_eligibility`] did not check, as the skill names them.
@@ -102,9 +132,7 @@ pub fn unchecked_tools<'a>(
     extended: &'a ExtendedSpec,
     tools: Option<&[AvailableTool]>,
 ) -> Vec<&'a str> {
-    let required_tools =
-        extended.tools.iter().filter(|_| tools.is_none()).flat_map(|it| &it.dependencies);
-    required_tools.filter(|it| it.required).map(|it| it.tool.as_str()).collect()
+    required_tools(extended).filter(|_| tools.is_none()).map(|it| it.tool.as_str()).collect()
 }
 
 /// Writes a lower-case fragment that quotes untrusted text.

@@ -16,5 +16,6 @@ pub mod reference;
 pub mod role;
 
 pub use eligibility::{
-    AvailableTool, Eligibility, MissingRequirement, check_eligibility, unchecked_tools,
+    AvailableTool, Eligibility, MissingRequirement, check_eligibility, describe_tool_problems,
+    unchecked_tools,
 };

@@ -16,13 +16,14 @@ use std::collections::BTreeMap;
 use skill_catalog::{GenerationFile, RegistryError};
 use skill_ledger::SkillAccess;
 use skill_service::{
-    ChangeLog, SkillPublication, activate_skill, audience_of, skill_content, skill_tree, tool_specs,
+    ChangeLog, SkillPublication, activate_skill, audience_of, audience_without, skill_content,
+    skill_tree, tool_specs,
 };
 use skillhost_sdk::prelude::*;
 use skillhost_sdk::{
-    ActiveSkill, PublishedBody, PublishedDetails, PublishedEntry, PublishedPrompt, PublishedSkills,
-    ReviewDecision, ReviewOffer, ReviewQuestion, SkillProgram, SkillTree, SkillVersionFile,
-    SkillVersionSummary, tokio,
+    ActiveSkill, AgentTools, BindingProblem, PublishedBody, PublishedDetails, PublishedEntry,
+    PublishedPrompt, PublishedSkills, ReviewDecision, ReviewOffer, ReviewQuestion, SkillProgram,
+    SkillTree, SkillVersionFile, SkillVersionSummary, tokio,
 };
 
 use crate::bridge::{log_messages, run_blocking, to_extension_error};
@@ -103,12 +104,16 @@ impl ContextProvider for SkillRegistry {
     }
 
     fn ready_context(&self, cx: &CallContext, prompt: &str) -> Option<Option<Arc<str>>> {
-        self.registry.finder.cached_block(&self.registry.finder.block_request(cx, prompt))
+        let hidden = self.registry.declarations.hidden_skills(cx);
+        self.registry.finder.cached_block(&self.registry.finder.block_request(cx, prompt, &hidden))
     }
 
     async fn get_context(&self, cx: &CallContext, prompt: &str) -> Result<Option<Arc<str>>> {
-        let (snapshot, turn) =
-            (self.registry.store.snapshot(), self.registry.finder.block_request(cx, prompt));
+        let hidden = self.registry.declarations.hidden_skills(cx);
+        let (snapshot, turn) = (
+            self.registry.store.snapshot(),
+            self.registry.finder.block_request(cx, prompt, &hidden),
+        );
         let near = self.embedding.score_similarity(&snapshot, prompt).await;
         Ok(run_blocking(|| self.registry.finder.block(&snapshot, &turn, near.as_ref())))
     }
@@ -136,6 +141,7 @@ impl SkillProvider for SkillRegistry {
     async fn activate(&self, cx: &CallContext, skill_id: &str) -> Result<ActiveSkill> {
         let RegistryState { store, ledger, cx: own, .. } = &*self.registry;
         let (who, now) = (audience_of(cx), store.snapshot());
+        self.registry.check_eligible(cx, skill_id)?;
         let made = run_blocking(|| activate_skill(store, &now, ledger, who, skill_id, own.home()));
         made.map_err(to_extension_error)
     }
@@ -143,6 +149,7 @@ impl SkillProvider for SkillRegistry {
     async fn tree(&self, cx: &CallContext, skill_id: Option<&str>) -> Result<SkillTree> {
         let RegistryState { store, .. } = &*self.registry;
         let id = skill_id.or_else(|| Some(&*cx.active_skills.last()?.skill_id));
+        id.map_or(Ok(()), |id| self.registry.check_eligible(cx, id))?;
         let made = run_blocking(|| skill_tree(store, &store.snapshot(), audience_of(cx), id));
         made.map_err(to_extension_error)
     }
@@ -152,12 +159,26 @@ impl SkillProvider for SkillRegistry {
         cx: &CallContext,
         skill_id: Option<&str>,
     ) -> Result<Vec<SkillProgram>> {
-        let (programs, who) = (&self.registry.programs, audience_of(cx));
+        let hidden = self.registry.declarations.hidden_skills(cx);
+        let (programs, who) = (&self.registry.programs, audience_without(cx, &hidden));
         let listed = run_blocking(|| match skill_id {
             Some(id) => programs.list_skill(who, id),
             None => Ok(programs.list(who)),
         });
         listed.map_err(to_extension_error)
+    }
+
+    async fn set_agent_tools(&self, agents: Vec<AgentTools>) -> Result<()> {
+        self.registry.declarations.set_agent_tools(agents);
+        Ok(())
+    }
+
+    async fn check_binding(
+        &self,
+        agent: &AgentTools,
+        skill_ids: &[String],
+    ) -> Result<Vec<BindingProblem>> {
+        Ok(run_blocking(|| self.registry.declarations.check_binding(agent, skill_ids)))
     }
 
     async fn skill_created(&self, cx: &CallContext, skill_id: &str) -> Result<()> {
@@ -237,8 +258,9 @@ impl SkillProvider for SkillRegistry {
         if self.generation_file.has_changed() {
             self.watch.poll().await?;
         }
-        // Both grow, so their sum changes with either.
-        Ok(self.registry.store.snapshot().generation() + self.registry.programs.revision())
+        let RegistryState { store, programs, declarations, .. } = &*self.registry;
+        // Each grows, so their sum changes with any of them.
+        Ok(store.snapshot().generation() + programs.revision() + declarations.revision())
     }
 }
 

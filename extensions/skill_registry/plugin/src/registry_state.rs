@@ -9,8 +9,8 @@ use skill_ledger::{
     ActivationLog, Ledger, LedgerError, LedgerOutcome, LedgerSync, SkillAccess, SkillActivation,
 };
 use skill_service::{
-    LogMessage, ProgramIndex, ProposalReviewer, RegistryConfig, SkillFinder, apply_decision,
-    audience_of, author_of, list_review_questions, list_skill_versions, load_offer,
+    DeclarationIndex, LogMessage, ProgramIndex, ProposalReviewer, RegistryConfig, SkillFinder,
+    apply_decision, audience_of, author_of, list_review_questions, list_skill_versions, load_offer,
     propose_skill_update, read_skill_version, to_ledger_events,
 };
 use skill_testing::AcceptanceCheck;
@@ -36,6 +36,7 @@ pub(crate) struct RegistryState {
     pub(crate) store: Arc<Store>,
     pub(crate) finder: Arc<SkillFinder>,
     pub(crate) programs: ProgramIndex,
+    pub(crate) declarations: DeclarationIndex,
     pub(crate) ledger: Ledger,
     pub(crate) keeper: LedgerSync,
     log: ActivationLog,
@@ -65,11 +66,14 @@ impl RegistryState {
         let (keeper, log, full) = (LedgerSync::new(&ledger), Default::default(), Notify::new());
         let (reviewing, unsent) = (Mutex::default(), Mutex::default());
         let programs = ProgramIndex::new(Arc::clone(&store));
+        let declarations = DeclarationIndex::new(Arc::clone(&store));
+        declarations.refresh();
         Ok(Self {
             cx,
             store,
             finder,
             programs,
+            declarations,
             ledger,
             keeper,
             log,
@@ -97,6 +101,12 @@ impl RegistryState {
         });
         self.publish_outcome_for(Some(cx), kept).await;
         to_tool_output(made.map_err(to_extension_error)?)
+    }
+
+    /// Checks that the agent of a call has the tools that a skill requires.
+    pub(crate) fn check_eligible(&self, cx: &CallContext, skill_id: &str) -> Result<()> {
+        let snapshot = self.store.snapshot();
+        self.declarations.check_eligible(&snapshot, cx, skill_id).map_err(to_extension_error)
     }
 
     /// Records that an agent created a skill.

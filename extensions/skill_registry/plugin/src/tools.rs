@@ -2,7 +2,7 @@
 
 use skill_service::{
     ExplainCatalogArgs, LOAD_SKILLS, ListSkillsArgs, READ_LOADED, ReadSkillArgs, UNLOAD_SKILLS,
-    audience_of, check_room, load_skills, read_loaded, read_skill, read_skill_resource,
+    audience_without, check_room, load_skills, read_loaded, read_skill, read_skill_resource,
     unload_skills,
 };
 use skillhost_sdk::prelude::*;
@@ -19,8 +19,10 @@ pub(crate) async fn call_list_skills(
 ) -> Result<ToolOutput> {
     let (snapshot, args) = (of.registry.store.snapshot(), args.parse::<ListSkillsArgs>()?);
     let near = of.score_similarity(&snapshot, args.query.as_deref().unwrap_or_default()).await;
+    let hidden = of.registry.declarations.hidden_skills(cx);
+    let audience = audience_without(cx, &hidden);
     to_tool_output(run_blocking(|| {
-        of.registry.finder.list(&snapshot, audience_of(cx), &args, near.as_ref())
+        of.registry.finder.list(&snapshot, audience, &args, near.as_ref())
     }))
 }
 
@@ -32,7 +34,8 @@ pub(crate) async fn call_explain_catalog(
 ) -> Result<ToolOutput> {
     let (snapshot, args) = (of.registry.store.snapshot(), args.parse::<ExplainCatalogArgs>()?);
     let near = of.score_similarity(&snapshot, &args.prompt).await;
-    let turn = of.registry.finder.block_request(cx, &args.prompt);
+    let hidden = of.registry.declarations.hidden_skills(cx);
+    let turn = of.registry.finder.block_request(cx, &args.prompt, &hidden);
     to_tool_output(run_blocking(|| of.registry.finder.explain(&snapshot, &turn, near.as_ref())))
 }
 
@@ -43,14 +46,18 @@ pub(crate) fn call_read(
     tool: &str,
     args: ToolArgs<'_>,
 ) -> Result<ToolOutput> {
-    let (snapshot, audience) = (of.store.snapshot(), audience_of(cx));
+    let (snapshot, hidden) = (of.store.snapshot(), of.declarations.hidden_skills(cx));
+    let audience = audience_without(cx, &hidden);
     tracing::debug!(args = args.as_str(), "{tool}");
     let answer = match tool {
         LOAD_SKILLS | UNLOAD_SKILLS | READ_LOADED => return call_session_tool(of, cx, tool, args),
         "read_skill" => {
             let args: ReadSkillArgs = args.parse()?;
             let room = check_room(cx, &args.skill_id);
-            room.and_then(|()| read_skill(&of.store, &snapshot, audience, &args))
+            let answer = room.and_then(|()| read_skill(&of.store, &snapshot, audience, &args));
+            answer.map(|it| {
+                it.with_notes(of.declarations.conflict_notes(&snapshot, cx, &args.skill_id))
+            })
         }
         "read_skill_resource" => read_skill_resource(&snapshot, audience, &args.parse()?),
         other => return Err(ExtensionError::not_found(format!("no tool `{other}`"))),
@@ -72,7 +79,11 @@ fn call_session_tool(
 ) -> Result<ToolOutput> {
     let (store, snapshot) = (&of.store, of.store.snapshot());
     let answer = match tool {
-        LOAD_SKILLS => load_skills(store, &snapshot, cx, &args.parse()?),
+        LOAD_SKILLS => {
+            let args = args.parse()?;
+            let fits = of.declarations.check_load(&snapshot, cx, &args);
+            fits.and_then(|()| load_skills(store, &snapshot, cx, &args))
+        }
         UNLOAD_SKILLS => unload_skills(store, &snapshot, cx, &args.parse()?),
         _ => read_loaded(&snapshot, cx, &args.parse()?),
     };

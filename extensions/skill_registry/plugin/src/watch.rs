@@ -72,6 +72,7 @@ impl SkillWatcher {
             let fully = report.changed || report.full_pass;
             let kept = self.registry.keeper.sync(&self.registry.store, &report.events, fully);
             self.registry.programs.refresh();
+            self.registry.declarations.refresh();
             (report, kept)
         });
         if report.changed || report.full_pass {

@@ -1,15 +1,21 @@
 //! The caller of the registry, from the kernel's call context.
 
 use serde_json::json;
-use skill_catalog::{AgentAuthor, AgentScope, Audience, CatalogScope};
+use skill_catalog::{AgentAuthor, AgentScope, Audience, CatalogScope, HiddenSkill};
 use skillhost_payload::{CallContext, CallOrigin, CatalogScope as CallerScope};
 
 /// Returns the audience of a call: operators also see skills that are not offered to models.
 #[must_use]
 pub fn audience_of(context: &CallContext) -> Audience<'_> {
+    audience_without(context, &[])
+}
+
+/// Returns the audience of a call whose agent is not offered some skills.
+#[must_use]
+pub fn audience_without<'a>(context: &'a CallContext, hidden: &'a [HiddenSkill]) -> Audience<'a> {
     match context.origin {
         CallOrigin::Operator => Audience::Operator,
-        CallOrigin::Agent | CallOrigin::Mcp => Audience::Agent(scope_of(context)),
+        CallOrigin::Agent | CallOrigin::Mcp => Audience::Agent(scope_of(context, hidden)),
     }
 }
 
@@ -26,12 +32,12 @@ pub fn author_of(context: &CallContext) -> AgentAuthor {
 }
 
 /// Returns the skill scope of a call's agent.
-pub(crate) fn scope_of(context: &CallContext) -> AgentScope<'_> {
+pub(crate) fn scope_of<'a>(context: &'a CallContext, hidden: &'a [HiddenSkill]) -> AgentScope<'a> {
     let catalog = match &context.catalog {
         CallerScope::All => CatalogScope::All,
         CallerScope::Declared => CatalogScope::Declared,
         CallerScope::None => CatalogScope::None,
         CallerScope::Globs { include, exclude } => CatalogScope::Globs { include, exclude },
     };
-    AgentScope { catalog, bound: &context.uses_skills }
+    AgentScope { catalog, bound: &context.uses_skills, hidden }
 }

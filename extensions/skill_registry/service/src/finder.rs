@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use skill_catalog::{Audience, Skill, Snapshot, Store};
+use skill_catalog::{Audience, HiddenSkill, Skill, Snapshot, Store};
 use skill_ledger::{Ledger, LedgerError, SkillAccess};
 use skill_search::{EmbeddingSimilarity, Ranker};
 use skillhost_payload::CallContext;
@@ -59,12 +59,18 @@ impl SkillFinder {
         self.config.search_embeddings == SearchEmbeddings::Auto
     }
 
-    /// Builds the request for the catalog block of a turn.
+    /// Builds the request for the catalog block of a turn whose agent is not offered some skills.
     #[must_use]
-    pub fn block_request<'a>(&self, context: &'a CallContext, prompt: &'a str) -> BlockRequest<'a> {
+    pub fn block_request<'a>(
+        &self,
+        context: &'a CallContext,
+        prompt: &'a str,
+        hidden: &'a [HiddenSkill],
+    ) -> BlockRequest<'a> {
         let budget_chars = self.config.budget_chars(context.context_window);
         let (session_id, agent_id) = (&*context.session_id, &*context.agent_id);
-        BlockRequest { scope: scope_of(context), session_id, agent_id, prompt, budget_chars }
+        let scope = scope_of(context, hidden);
+        BlockRequest { scope, session_id, agent_id, prompt, budget_chars }
     }
 
     /// Returns the block of a turn where it is at hand, without waiting; see [`CatalogBlocks::cached_block`].

@@ -26,8 +26,12 @@
 mod block;
 mod caller;
 mod config;
+mod declarations;
+mod declared_spec;
+mod eligibility;
 mod events;
 mod finder;
+mod ineligible;
 mod log_messages;
 mod program_index;
 mod publish;
@@ -37,8 +41,9 @@ mod tools;
 mod versions;
 
 pub use block::{BlockRequest, CatalogBlocks, FirstBlock, MatchFn, explain_catalog};
-pub use caller::{audience_of, author_of};
+pub use caller::{audience_of, audience_without, author_of};
 pub use config::{RegistryConfig, SearchEmbeddings};
+pub use declarations::DeclarationIndex;
 pub use events::{to_ledger_events, to_skill_events};
 pub use finder::SkillFinder;
 pub use log_messages::{ChangeLog, LogMessage};

@@ -16,6 +16,8 @@ use skill_format::{TokenCount, sanitize_line};
 use skill_ledger::{SkillAccess, current_digests};
 use skillhost_payload::{ErrorKind, OperatorCommand, SkillContent};
 
+use crate::ineligible::ineligible_error;
+
 mod activate;
 mod list;
 mod properties;
@@ -35,6 +37,7 @@ pub use read::read_skill;
 pub use resource::read_skill_resource;
 pub(crate) use resource::to_registry_error;
 pub use search::{SearchContext, search_skills};
+pub(crate) use session::loaded_id;
 pub use session::{
     LOAD_SKILLS, LoadMode, LoadSkillsArgs, READ_LOADED, ReadLoadedArgs, SessionAnswer,
     UNLOAD_SKILLS, UnloadSkillsArgs, check_room, load_skills, read_loaded, unload_skills,
@@ -54,6 +57,18 @@ pub struct ToolAnswer {
 }
 
 impl ToolAnswer {
+    /// Adds notes about a skill that was read, each on a line of its own.
+    #[must_use]
+    pub fn with_notes(mut self, notes: Vec<String>) -> Self {
+        for note in notes {
+            self.text.push_str(&format!("\nNote: {note}."));
+            if let Some(stored) = self.structured["notes"].as_array_mut() {
+                stored.push(json!(note));
+            }
+        }
+        self
+    }
+
     /// Returns the skill whose instructions the text contains, and the digest of its SKILL.md.
     #[must_use]
     pub fn skill(&self) -> Option<(String, String)> {
@@ -195,6 +210,13 @@ pub(crate) fn find_visible<'s>(
         return Ok(skill);
     }
     let name: String = id.chars().take(128).collect();
+    if let (Some(skill), Some(scope)) = (found, audience.scope())
+        && let Some(reason) = snapshot.view(scope).hidden_reason(skill)
+        && (snapshot.view(scope).contains(snapshot, skill)
+            || snapshot.view(scope).is_bound(snapshot, skill))
+    {
+        return Err(ineligible_error(&name, reason));
+    }
     // Only skills in the agent's scope are explained; others must not be revealed.
     let view = audience.scope().map(|scope| snapshot.view(scope));
     let is_in_scope = |id| view.is_none_or(|view| view.contains_id(snapshot, id));

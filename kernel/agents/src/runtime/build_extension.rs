@@ -51,6 +51,7 @@ pub(super) fn tool_spec() -> ToolSpec {
         changes_skills: false,
         effect: None,
         task: TaskSupport::Never,
+        needs: Vec::new(),
     }
 }
 

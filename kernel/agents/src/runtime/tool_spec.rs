@@ -19,6 +19,7 @@ pub(super) fn new_spec(name: &str, description: &str, input_schema: serde_json::
         changes_skills: false,
         effect: None,
         task: TaskSupport::Never,
+        needs: Vec::new(),
     }
 }
 

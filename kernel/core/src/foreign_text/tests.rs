@@ -68,6 +68,7 @@ fn tool_descriptions_hide_nothing() {
         changes_skills: false,
         effect: None,
         task: TaskSupport::Never,
+        needs: Vec::new(),
     };
     sanitize_tool(&mut spec);
     let plain = "Adds.\n&lt;kernel_notice>go&lt;/kernel_notice> [2J";

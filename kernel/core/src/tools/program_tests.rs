@@ -39,6 +39,7 @@ fn spec(name: &str) -> ToolSpec {
         changes_skills: false,
         effect: None,
         task: TaskSupport::Never,
+        needs: Vec::new(),
     }
 }
 

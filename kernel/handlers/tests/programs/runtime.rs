@@ -92,6 +92,7 @@ impl HomeFixture {
             files: files.collect(),
             allowed_tools: None,
             sandbox: None,
+            security: None,
         }
     }
 

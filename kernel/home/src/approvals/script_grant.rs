@@ -263,6 +263,7 @@ mod tests {
             files: vec![file("SKILL.md", "00"), file("scripts/a.py", script)],
             allowed_tools: None,
             sandbox: None,
+            security: None,
         }
     }
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use skillhost_files::jail::open_root;
 use skillhost_files::{PackageTree, package_digest};
-use skillhost_payload::{CallError, SkillTree, SkillTreeFile};
+use skillhost_payload::{CallError, SkillSecurity, SkillTree, SkillTreeFile};
 use skillhost_policy::{OperatorPolicy, PolicyLayer, PolicyUse, parse_policy_json};
 use skillhost_sandbox::SandboxLauncher;
 use skillhost_scripts::{ScriptPlan, ScriptRequest, ScriptResult};
@@ -16,6 +16,7 @@ pub(crate) struct SkillFixture {
     directory: tempfile::TempDir,
     pub(crate) operator: OperatorPolicy,
     pub(crate) sandbox: Option<serde_json::Value>,
+    pub(crate) security: Option<SkillSecurity>,
     pub(crate) variables: BTreeMap<String, String>,
     pub(crate) workdir: String,
     pub(crate) layer: Option<PolicyLayer>,
@@ -30,6 +31,7 @@ impl SkillFixture {
             directory,
             operator: OperatorPolicy::default(),
             sandbox: None,
+            security: None,
             variables: BTreeMap::new(),
             workdir: ".".into(),
             layer: None,
@@ -74,6 +76,7 @@ impl SkillFixture {
             skill_id: skill_id.into(),
             source: source.into(),
             is_operator_root,
+            security: self.security,
             ..list_tree(&self.root(), self.sandbox.clone())
         }
     }
@@ -133,6 +136,7 @@ fn list_tree(root: &Path, sandbox: Option<serde_json::Value>) -> SkillTree {
             .collect(),
         allowed_tools: None,
         sandbox,
+        security: None,
     }
 }
 

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a failed setup fails its test")]
 #![expect(clippy::print_stdout, reason = "a skipped test tells its reason")]
 
+mod declared;
 mod fixture;
 mod grants;
 mod injected;

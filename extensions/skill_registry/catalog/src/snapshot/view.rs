@@ -85,7 +85,9 @@ impl CatalogView {
 
     /// Returns whether a skill is offered: in the catalog, in lists and in hints.
     pub fn is_listed(&self, snapshot: &Snapshot, skill: &Skill) -> bool {
-        snapshot.state(skill) <= SkillState::NameOnly && self.contains(snapshot, skill)
+        snapshot.state(skill) <= SkillState::NameOnly
+            && self.contains(snapshot, skill)
+            && self.hidden_reason(skill).is_none()
     }
 
     /// Returns whether a skill is offered under its own id, which holds for all listed skills.
@@ -94,6 +96,11 @@ impl CatalogView {
         // The address identifies the skill: another root may have one with the same id.
         winner.is_some_and(|winner| std::ptr::eq(&**winner, skill))
             && self.is_listed(snapshot, skill)
+    }
+
+    /// Returns the reason why a skill of the scope is not offered, if there is one.
+    pub fn hidden_reason(&self, skill: &Skill) -> Option<&str> {
+        self.scope.hidden.iter().find(|hidden| hidden.is_skill(skill)).map(|hidden| &*hidden.reason)
     }
 
     /// Returns whether a skill is in the scope, in any state.

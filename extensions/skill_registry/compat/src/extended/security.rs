@@ -1,5 +1,7 @@
 //! Parsing of the security manifest.
 
+use std::collections::BTreeSet;
+
 use serde::Serialize;
 use yaml_tree::Value;
 
@@ -36,6 +38,25 @@ pub struct SecurityManifest {
     /// The part of the file system that it uses.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file_system_scope: Option<FileSystemScope>,
+}
+
+impl SecurityManifest {
+    /// Returns the capabilities that the manifest declares and does not deny elsewhere, sorted.
+    ///
+    /// Of a manifest that contradicts itself the narrower statement counts: with `modifiesFiles:
+    /// false`, `file:write` is not declared. Names are compared literally: a pattern names itself.
+    #[must_use]
+    pub fn effective_capabilities(&self) -> Vec<String> {
+        let is_denied = |capability: &str| {
+            let is = |prefix: &str| capability.starts_with(prefix);
+            self.modifies_files == Some(false) && is("file:") && capability != "file:read"
+                || self.requires_network == Some(false) && is("network:")
+                || self.executes_commands == Some(false) && is("shell:")
+        };
+        let declared = self.capabilities.iter().map(|it| it.capability.as_str());
+        let declared: BTreeSet<_> = declared.filter(|capability| !is_denied(capability)).collect();
+        declared.into_iter().map(str::to_owned).collect()
+    }
 }
 
 /// A capability that a skill requests.

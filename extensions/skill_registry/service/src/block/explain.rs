@@ -24,6 +24,8 @@ enum OmissionReason {
     UserOnly,
     /// The agent's catalog does not have it.
     Scope,
+    /// The agent lacks a tool that it requires.
+    Ineligible,
     /// The budget is exhausted, or the prompt does not match it.
     Budget,
 }
@@ -34,6 +36,7 @@ impl OmissionReason {
             Self::Off => "off in the settings",
             Self::UserOnly => "for users only",
             Self::Scope => "outside the agent's catalog",
+            Self::Ineligible => "not eligible",
             Self::Budget => "not picked: the budget is used up",
         }
     }
@@ -51,6 +54,9 @@ struct ExplainedSkill<'s> {
     /// `true` if it has a line.
     in_block: bool,
     absent: Option<OmissionReason>,
+    /// The missing requirement.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ineligible: Option<&'s str>,
     /// The rank among the matches, from 1.
     rank: Option<usize>,
     score: Option<f64>,
@@ -83,6 +89,9 @@ pub fn explain_catalog(
             let (state, visible) = (snapshot.state(skill), view.is_listed(snapshot, skill));
             let in_block = ids.iter().any(|listed| listed == id);
             let rank = ranks.get(id);
+            // A skill outside of the catalog is missing for that reason first.
+            let is_in_scope = view.contains(snapshot, skill);
+            let ineligible = view.hidden_reason(skill).filter(|_| is_in_scope);
             ExplainedSkill {
                 skill_id: id,
                 state,
@@ -96,9 +105,11 @@ pub fn explain_catalog(
                     _ if in_block => None,
                     SkillState::Off => Some(OmissionReason::Off),
                     SkillState::UserOnly => Some(OmissionReason::UserOnly),
+                    _ if ineligible.is_some() => Some(OmissionReason::Ineligible),
                     _ if !visible => Some(OmissionReason::Scope),
                     _ => Some(OmissionReason::Budget),
                 },
+                ineligible,
                 rank: rank.map(|(rank, _)| *rank),
                 score: rank.map(|(_, found)| found.score),
                 matched: rank.map_or(&[], |(_, found)| &found.fields),
@@ -164,6 +175,11 @@ fn render_explanation(
             found.score,
             found.fields.join(", ")
         ));
+    }
+    for skill in skills {
+        if let Some(reason) = skill.ineligible {
+            text.push_str(&format!("\nnot eligible: {}: {reason}", sanitize_line(skill.skill_id)));
+        }
     }
     for absent in [
         OmissionReason::Off,

@@ -3,9 +3,12 @@
 use std::path::Path;
 
 use skill_catalog::{Audience, RegistryError, SkillState, Snapshot, Store, TrustLevel};
+use skill_compat::extended::{ExecutionOrder, SecurityManifest, SkillComposition};
 use skill_format::AllowedTools;
 use skill_ledger::Ledger;
 use skillhost_payload::{ActiveSkill, ErrorKind, OperatorCommand};
+
+use crate::declared_spec::{UnreadableDeclarations, read_declared};
 
 use super::{bound_content, check_approved, find_visible};
 
@@ -58,5 +61,30 @@ pub fn activate_skill(
             Some(created) => check_approved(skill, created, &source).is_ok(),
             None => ledger.counts(skill, source.digest),
         };
-    Ok(ActiveSkill { content: bound_content(id, skill, &source, base), allowed_tools, grants })
+    let declared = read_declared(skill, &source.frontmatter);
+    // A `skill.yaml` that cannot be read must not be taken for one that permits everything.
+    let capabilities = match &declared {
+        Ok(spec) => spec.security.as_ref().map(SecurityManifest::effective_capabilities),
+        Err(UnreadableDeclarations) => Some(Vec::new()),
+    };
+    let composition = declared.ok().and_then(|spec| spec.composition);
+    let (precedes, follows) = composition.as_ref().map(list_neighbors).unwrap_or_default();
+    Ok(ActiveSkill {
+        content: bound_content(id, skill, &source, base),
+        allowed_tools,
+        grants,
+        capabilities,
+        precedes,
+        follows,
+    })
+}
+
+/// Returns the skills that come after a skill in a prompt, and those that come before it.
+fn list_neighbors(composition: &SkillComposition) -> (Vec<String>, Vec<String>) {
+    let ids = composition.dependencies.iter().map(|needed| needed.skill_name.clone()).collect();
+    match composition.execution_order {
+        Some(ExecutionOrder::Before) => (ids, Vec::new()),
+        Some(ExecutionOrder::After) | None => (Vec::new(), ids),
+        Some(ExecutionOrder::Independent) => Default::default(),
+    }
 }

@@ -376,7 +376,7 @@ fn canonical_id(snapshot: &Snapshot, skill: &Skill, name: &str) -> String {
 }
 
 /// Returns the id of a loaded skill by any of its names.
-fn loaded_id(snapshot: &Snapshot, loaded: &[SkillRef], name: &str) -> String {
+pub(crate) fn loaded_id(snapshot: &Snapshot, loaded: &[SkillRef], name: &str) -> String {
     match (find(loaded, name), snapshot.get(name)) {
         (None, Some(skill)) => canonical_id(snapshot, skill, name),
         _ => name.to_owned(),

@@ -1,12 +1,16 @@
 //! The files of a skill with their digests, from which the kernel runs scripts.
 
 use skill_catalog::{Audience, RegistryError, SkillState, Snapshot, Store, TrustLevel};
+use skill_compat::extended::{FileSystemScope, SecurityManifest};
 use skill_format::{AllowedTools, sanitize_line};
 use skillhost_files::jail::JailError;
 use skillhost_files::{PackageError, PackageTree, package_digest};
-use skillhost_payload::{ErrorKind, OperatorCommand, SkillTree, SkillTreeFile};
+use skillhost_payload::{
+    ErrorKind, OperatorCommand, SkillFileScope, SkillSecurity, SkillTree, SkillTreeFile,
+};
 
 use super::{check_approved, find_visible};
+use crate::declared_spec::{UnreadableDeclarations, read_declared};
 use crate::publish::read_frontmatter;
 
 /// Returns the files of a skill as they are now.
@@ -80,7 +84,32 @@ pub fn skill_tree(
             AllowedTools::Unparsable => Some(Vec::new()),
         },
         sandbox: read_frontmatter(&source.text).remove("sandbox"),
+        security: match read_declared(skill, frontmatter) {
+            Ok(spec) => spec.security.as_ref().map(to_skill_security),
+            Err(UnreadableDeclarations) => Some(NARROWEST),
+        },
     })
+}
+
+/// The limits of a skill whose declarations cannot be read.
+const NARROWEST: SkillSecurity = SkillSecurity {
+    requires_network: Some(false),
+    modifies_files: Some(false),
+    executes_commands: Some(false),
+    file_scope: Some(SkillFileScope::SkillDirectory),
+};
+
+fn to_skill_security(manifest: &SecurityManifest) -> SkillSecurity {
+    SkillSecurity {
+        requires_network: manifest.requires_network,
+        modifies_files: manifest.modifies_files,
+        executes_commands: manifest.executes_commands,
+        file_scope: manifest.file_system_scope.map(|scope| match scope {
+            FileSystemScope::SkillDirectory => SkillFileScope::SkillDirectory,
+            FileSystemScope::Workspace => SkillFileScope::Workspace,
+            FileSystemScope::System => SkillFileScope::System,
+        }),
+    }
 }
 
 fn to_registry_error(error: &PackageError, id: &str) -> RegistryError {

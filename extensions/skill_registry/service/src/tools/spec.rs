@@ -28,6 +28,7 @@ pub fn tool_specs(snapshot: &Snapshot, audience: Audience<'_>) -> Vec<ToolSpec> 
         changes_skills: false,
         effect: None,
         task: TaskSupport::Never,
+        needs: Vec::new(),
     };
     vec![
         ToolSpec {

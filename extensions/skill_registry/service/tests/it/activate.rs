@@ -63,7 +63,14 @@ fn activated_skill_names_its_tools() {
         skill_id: "absent".to_owned(),
         source: fixture.path("skills/absent/SKILL.md").display().to_string(),
     };
-    let expected = ActiveSkill { content, allowed_tools: None, grants: false };
+    let expected = ActiveSkill {
+        content,
+        allowed_tools: None,
+        grants: false,
+        capabilities: None,
+        precedes: Vec::new(),
+        follows: Vec::new(),
+    };
     assert_eq!(activate(&store, Audience::Operator, "absent"), Ok(expected));
     // A change since the last scan is returned, too.
     let digest = write(&fixture, "absent", "allowed-tools: echo\n").to_string();
@@ -82,7 +89,8 @@ fn activation_depends_on_audience() {
     options.skills.insert("stopped".to_owned(), SkillState::Off);
     let store = fixture.open_with(options);
     let bound = ["users".to_owned(), "stopped".to_owned()];
-    let binding = Audience::Agent(AgentScope { catalog: CatalogScope::None, bound: &bound });
+    let binding =
+        Audience::Agent(AgentScope { catalog: CatalogScope::None, bound: &bound, hidden: &[] });
     let (denied, gone) = (Some(ErrorKind::Denied), Some(ErrorKind::NotFound));
     // id, for any model, for an agent without a catalog that binds two skills, for a person.
     let cases = [

@@ -16,6 +16,8 @@ mod crash_worker;
 #[cfg(test)]
 mod damaged_texts;
 #[cfg(test)]
+mod declarations;
+#[cfg(test)]
 mod edits;
 #[cfg(test)]
 mod first_versions;

@@ -52,7 +52,8 @@ fn states_define_audiences() {
     let (_scene, store) = fixture();
     let snapshot = store.snapshot();
     let bound = strings(&["fully", "named", "private", "stopped", "own"]);
-    let binding = Audience::Agent(AgentScope { catalog: CatalogScope::None, bound: &bound });
+    let binding =
+        Audience::Agent(AgentScope { catalog: CatalogScope::None, bound: &bound, hidden: &[] });
     // id, state, in the catalog, read by models, read by an agent that binds it, may be bound.
     let denied = Some(ErrorKind::Denied);
     let gone = Some(ErrorKind::NotFound);
@@ -153,7 +154,7 @@ fn scope_applies_to_every_access() {
         (CatalogScope::None, &[]),
     ];
     for (catalog, expected) in simple {
-        assert_eq!(shown(&store, AgentScope { catalog, bound: &bound }), expected);
+        assert_eq!(shown(&store, AgentScope { catalog, bound: &bound, hidden: &[] }), expected);
     }
     let cases = [
         (globs(&["code-*"], &[]), &all[..3]),
@@ -167,7 +168,7 @@ fn scope_applies_to_every_access() {
     for ((include, exclude), expected) in cases {
         let catalog = CatalogScope::Globs { include: &include, exclude: &exclude };
         assert_eq!(
-            shown(&store, AgentScope { catalog, bound: &[] }),
+            shown(&store, AgentScope { catalog, bound: &[], hidden: &[] }),
             expected,
             "{include:?} {exclude:?}"
         );
@@ -176,6 +177,7 @@ fn scope_applies_to_every_access() {
     let scope = AgentScope {
         catalog: CatalogScope::Globs { include: &include, exclude: &exclude },
         bound: &[],
+        hidden: &[],
     };
     let snapshot = store.snapshot();
     let unmatched = snapshot.view(scope).unmatched(&snapshot);
@@ -194,7 +196,7 @@ fn scope_hides_other_skills() {
     let fixture = StoreFixture::new();
     write(&fixture, "code-review", "", "About reviews.");
     let store = fixture.open();
-    let scope = AgentScope { catalog: CatalogScope::None, bound: &[] };
+    let scope = AgentScope { catalog: CatalogScope::None, bound: &[], hidden: &[] };
     let read = |id: &str| {
         let args = ReadSkillArgs { skill_id: id.to_owned() };
         read_skill(&store, &store.snapshot(), Audience::Agent(scope), &args).unwrap_err()
@@ -314,7 +316,7 @@ fn session_block_appends_changes() {
 fn bound_and_recent_skills_precede() {
     let large = Large::new(&SHARED);
     let bound = strings(&["quilt-making"]);
-    let scope = AgentScope { catalog: CatalogScope::All, bound: &bound };
+    let scope = AgentScope { catalog: CatalogScope::All, bound: &bound, hidden: &[] };
     large.blocks.record_read("s", "agent", "violin-repair");
     large.blocks.record_read("s", "other", "filler-007");
     let snapshot = large.store.snapshot();
@@ -334,7 +336,7 @@ fn small_catalog_is_listed_and_shared() {
     let never = |_: &dyn Fn(&Skill) -> bool| -> RankedSkills { panic!("no search is needed") };
     let include = strings(&["*-care", "*-repair"]);
     let few = CatalogScope::Globs { include: &include, exclude: &[] };
-    let few = Large::turn(AgentScope { catalog: few, bound: &[] }, "s", "zebras");
+    let few = Large::turn(AgentScope { catalog: few, bound: &[], hidden: &[] }, "s", "zebras");
     let roomy =
         BlockRequest { budget_chars: 60_000, ..Large::turn(AgentScope::default(), "s", "zebras") };
     for turn in [few, roomy] {
@@ -350,7 +352,11 @@ fn small_catalog_is_listed_and_shared() {
         let again = || drop(large.blocks.cached_block(&snapshot, &other));
         assert_eq!(allocation_counter::measure(again).count_total, 0);
     }
-    let none = Large::turn(AgentScope { catalog: CatalogScope::None, bound: &[] }, "s", "zebras");
+    let none = Large::turn(
+        AgentScope { catalog: CatalogScope::None, bound: &[], hidden: &[] },
+        "s",
+        "zebras",
+    );
     assert_eq!(large.blocks.render_block(&snapshot, &none, &never), None);
     assert_eq!(large.blocks.cached_block(&snapshot, &none), Some(None));
 }
@@ -391,7 +397,7 @@ fn explanation_names_reason_for_omission() {
     let snapshot = store.snapshot();
     let (include, exclude) = (strings(&["*"]), strings(&["quilt-*", "nothing-*"]));
     let catalog = CatalogScope::Globs { include: &include, exclude: &exclude };
-    let turn = Large::turn(AgentScope { catalog, bound: &[] }, "s", "feed zebras");
+    let turn = Large::turn(AgentScope { catalog, bound: &[], hidden: &[] }, "s", "feed zebras");
     let searcher = SkillSearcher::new();
     searcher.build_index(&store, &snapshot);
     let ranker = Ranker::reference();

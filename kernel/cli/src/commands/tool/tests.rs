@@ -53,6 +53,7 @@ fn approval_of_code_of_skills_is_described() {
             changes_skills: false,
             effect: None,
             task: TaskSupport::Never,
+            needs: Vec::new(),
         },
     };
     let granted = ApprovalPolicy::UnlessGranted;
