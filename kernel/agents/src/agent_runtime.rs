@@ -10,6 +10,7 @@ use skillhost_payload::{CallContext, CallOrigin, Workspace};
 use crate::run_gate::RunGate;
 use crate::runtime::NoticeSource;
 use crate::runtime::session::{RunSession, RunSessions};
+use crate::tool_reports::ToolReports;
 
 /// The agents of a kernel: their turns and runs, and the one way to every tool.
 ///
@@ -36,6 +37,8 @@ struct AgentShared {
     sessions: Arc<RunSessions>,
     /// The source of notices for threads, set while the kernel is assembled.
     notices: OnceLock<Arc<dyn NoticeSource>>,
+    /// The tools that providers of skills know.
+    tool_reports: ToolReports,
     /// Serializes changes of the configuration, including their reloads.
     configuring: tokio::sync::Mutex<()>,
 }
@@ -56,6 +59,7 @@ impl AgentRuntime {
             workspaces: ArcSwap::default(),
             sessions: Arc::default(),
             notices: OnceLock::new(),
+            tool_reports: ToolReports::default(),
             configuring: tokio::sync::Mutex::default(),
         };
         Self { shared: Arc::new(shared) }
@@ -119,6 +123,10 @@ impl AgentRuntime {
     #[must_use]
     pub fn root_thread(&self, context: &CallContext) -> Option<String> {
         self.session_for(context).map(|session| session.root_thread_id.clone())
+    }
+
+    pub(crate) fn tool_reports(&self) -> &ToolReports {
+        &self.shared.tool_reports
     }
 
     pub(crate) fn config_lock(&self) -> &tokio::sync::Mutex<()> {

@@ -51,7 +51,14 @@ impl InstructionResolver<'_> {
         // Skills and prompts may quote the kernel's tags; neutralized, they cannot pass for them.
         let texts: Vec<_> = layers.iter().map(|layer| neutralize(layer.text.trim_end())).collect();
         let instructions = texts.join("\n\n").into();
-        ResolvedInstructions { layers, instructions, problem, generation, lacks_tools: false }
+        ResolvedInstructions {
+            layers,
+            instructions,
+            problem,
+            generation,
+            lacks_tools: false,
+            tools_revision: 0,
+        }
     }
 
     async fn layers(

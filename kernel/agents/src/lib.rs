@@ -6,12 +6,14 @@
 mod agent_files;
 mod agent_loading;
 mod agent_runtime;
+mod agent_tools;
 mod exported;
 mod instructions;
 mod missing_tool;
 mod run_gate;
 mod runtime;
 mod templates;
+mod tool_reports;
 mod turn;
 
 pub use agent_runtime::{AgentRuntime, WeakAgentRuntime};

@@ -11,13 +11,14 @@ use skillhost_core::{
     Agent, ContextBlock, KernelError, KernelState, ListedTools, PinnedInstance,
     ResolvedInstructions, compose_system_prompt, fetch_skill_generation,
 };
-use skillhost_home::{ADDED, DiscoveredManifest};
+use skillhost_home::DiscoveredManifest;
 use skillhost_manifest::ExtensionId;
 use skillhost_payload::{CallContext, CallOrigin, Workspace, skill_interface};
 use skillhost_workspaces::append_workspaces;
 
 use crate::agent_runtime::AgentRuntime;
 use crate::instructions::{InstructionResolver, catalog_scope, find_missing_tools};
+use crate::tool_reports::uses_tool;
 
 /// The request to compose one turn.
 #[derive(Debug, Clone, Default)]
@@ -77,6 +78,7 @@ impl AgentRuntime {
             let (providers, state) = self.extensions().pin_state(|state| {
                 Some((state.pin_providers(skill_interface::NAME)?, Arc::clone(state)))
             });
+            self.report_tools(&state, &providers).await;
             let agent = state.agent(id)?;
             self.refresh(&state, &providers, agent).await;
             Ok(Arc::clone(agent))
@@ -122,12 +124,8 @@ impl AgentRuntime {
     /// Returns whether a tool is one of an agent's `uses_tools`.
     #[must_use]
     pub fn uses_tool(&self, agent: &Agent, owner: &ExtensionId, name: &str) -> bool {
-        let uses = &agent.agent_manifest().uses_tools;
-        // An agent cannot call itself as a tool.
-        *owner != agent.manifest.id
-            && (uses.iter().any(|used| used.value == name || *owner == *used.value)
-                || (uses.iter().any(|used| used.value == ADDED)
-                    && self.extensions().state().added.contains(owner)))
+        let is_added = |owner: &ExtensionId| self.extensions().state().added.contains(owner);
+        uses_tool(&agent.manifest, owner, name, is_added)
     }
 
     /// Resolves the model of an agent: the requested one, else the settings' choice for this agent,
@@ -235,7 +233,10 @@ impl AgentRuntime {
         let binds_skills = !agent.agent_manifest().uses_skills.is_empty();
         let resolved = agent.instructions();
         // An error may pass without a change of the skills: the provider was slow, or about to end.
-        let outdated = current != resolved.generation || resolved.problem.is_some();
+        let outdated = current != resolved.generation
+            || resolved.problem.is_some()
+            // Another tool may be one that a bound skill requires.
+            || resolved.tools_revision != self.tool_reports().revision();
         // A reload may have removed a tool, or restored it.
         let tools_moved = match &resolved.problem {
             None => find_missing_tools(state, &agent.path, &agent.manifest).is_some(),
@@ -274,12 +275,19 @@ impl AgentRuntime {
             any_provider: any.map(|instance| &instance.manifest.id),
             limit: self.extensions().limits().context,
         };
-        match find_missing_tools(state, &found.path, manifest) {
-            Some(problem) => ResolvedInstructions {
+        if let Some(problem) = find_missing_tools(state, &found.path, manifest) {
+            return ResolvedInstructions {
                 lacks_tools: true,
                 ..ResolvedInstructions::from_error(problem)
-            },
-            None => resolver.resolve(found).await,
+            };
         }
+        let tools_revision = self.tool_reports().revision();
+        let provider = resolver.provider;
+        let problem = self.find_binding_problem(state, provider, &found.path, manifest).await;
+        let resolved = match problem {
+            Some(problem) => ResolvedInstructions::from_error(problem),
+            None => resolver.resolve(found).await,
+        };
+        ResolvedInstructions { tools_revision, ..resolved }
     }
 }

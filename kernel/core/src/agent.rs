@@ -22,6 +22,8 @@ pub struct ResolvedInstructions {
     pub generation: Option<(u64, u64)>,
     /// True if the error is a missing tool.
     pub lacks_tools: bool,
+    /// The revision of the agents' tools with which the bound skills were checked.
+    pub tools_revision: u64,
 }
 
 /// A declarative agent.
@@ -45,6 +47,7 @@ impl ResolvedInstructions {
             problem: Some(problem),
             generation: None,
             lacks_tools: false,
+            tools_revision: 0,
         }
     }
 }

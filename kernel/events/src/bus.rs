@@ -41,6 +41,9 @@ pub mod topic {
     pub const SERVICE_FAILED: &str = "kernel.service_failed";
     /// An extension was built and installed: payload `{"id": …, "sha256": …, "tools": […]}`.
     pub const BUILT: &str = "extension.built";
+    /// A tool call used a capability that an active skill does not declare: payload `{"agent": …,
+    /// "thread": …, "skill": …, "tool": …, "capability": …}`, once in a run.
+    pub const CAPABILITY_UNDECLARED: &str = "skill.capability_undeclared";
     /// The build of an extension failed: payload `{"id": …, "reason": …}`.
     pub const BUILD_FAILED: &str = "extension.build_failed";
 }

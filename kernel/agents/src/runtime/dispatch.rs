@@ -123,6 +123,7 @@ impl AgentRuntime {
             let _waiting = session.as_ref().map(|run| run.budget.start_wait(context.call_id));
             if let Some(session) = &session {
                 self.check_permitted(session, &found.entry)?;
+                self.check_capabilities(session, &context, &found.entry).await?;
             }
             // Only the kernel may state an approved effect; a caller's value is dropped.
             context.approved_effect = None;

@@ -196,6 +196,7 @@ impl AgentRun<'_> {
         let mode = self.agent.agent_manifest().allowed_tools_mode;
         let permissions = ToolPermissions::from_policies(mode, &self.skills.tool_policies());
         self.session.permissions.store(Arc::new(permissions));
+        self.session.capabilities.store(Arc::new(self.skills.capabilities()));
         let active = self.thread.active_skills();
         self.session.skills.set(active.clone());
         self.session.reporter.record(&RunEntry::Skills { bound, active });

@@ -279,6 +279,9 @@ impl AgentRuntime {
             time_ms: limit_ms.into_iter().chain(own.time_budget_ms).min(),
             cost: None,
         };
+        let stated = agent.agent_manifest().capability_mode;
+        let modes = &self.extensions().settings().capability_modes;
+        let capability_mode = modes.effective_mode(agent.manifest.id.as_str(), stated);
         let session = RunSession {
             id: thread.id().to_owned(),
             root_thread_id: parent
@@ -292,6 +295,9 @@ impl AgentRuntime {
             reporter: RunReporter::new(&agent.manifest.id, channel, transcript),
             permissions: ArcSwap::default(),
             skills: SessionSkills::default(),
+            capability_mode,
+            capabilities: ArcSwap::default(),
+            reported: Mutex::default(),
             reads_files: AtomicBool::default(),
             budget: RunBudget::new(limits, outer_budget),
             control,

@@ -8,7 +8,7 @@ use arc_swap::ArcSwap;
 use futures::future::BoxFuture;
 use skillhost_budget::RunBudget;
 use skillhost_core::ContextBlock;
-use skillhost_manifest::ExtensionId;
+use skillhost_manifest::{CapabilityMode, ExtensionId};
 use skillhost_payload::{CallContext, Workspace};
 use tokio::sync::Notify;
 
@@ -17,6 +17,7 @@ use super::lineage::DelegationChain;
 use super::permissions::ToolPermissions;
 use super::reporter::RunReporter;
 use super::session_skills::SessionSkills;
+use super::skill_capabilities::SkillCapabilities;
 
 /// Every active run, and the approvals that last longer than one run.
 #[derive(Default)]
@@ -43,6 +44,10 @@ pub(crate) struct RunSession {
     pub(crate) reporter: RunReporter,
     pub(crate) permissions: ArcSwap<ToolPermissions>,
     pub(crate) skills: SessionSkills,
+    pub(crate) capability_mode: CapabilityMode,
+    pub(crate) capabilities: ArcSwap<SkillCapabilities>,
+    /// The undeclared capabilities that were reported: skill, tool and capability.
+    pub(crate) reported: Mutex<BTreeSet<(String, String, String)>>,
     /// The model is offered a tool that opens files by their path.
     pub(crate) reads_files: AtomicBool,
     pub(crate) budget: Arc<RunBudget>,
@@ -65,6 +70,12 @@ impl RunSession {
     /// Marks a call as parked.
     pub(crate) fn park_call(&self, key: &str) {
         lock_unpoisoned(&self.parked).insert(key.to_owned());
+    }
+
+    /// Returns whether an undeclared capability has not been reported before in this run.
+    pub(crate) fn is_first_report(&self, skill: &str, tool: &str, need: &str) -> bool {
+        let key = (skill.to_owned(), tool.to_owned(), need.to_owned());
+        lock_unpoisoned(&self.reported).insert(key)
     }
 
     /// Returns whether a call is marked as parked.

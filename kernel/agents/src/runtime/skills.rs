@@ -13,6 +13,8 @@ use skillhost_payload::{
 };
 
 use super::permissions::SkillToolPolicy;
+use super::skill_capabilities::SkillCapabilities;
+use super::skill_order::{OrderedSkill, order_skills};
 
 /// The element of the system prompt with the active skills.
 const ELEMENT: &str = "active_skills";
@@ -23,6 +25,11 @@ const SKILL_ELEMENT: &str = "skill";
 const HEADING: &str = "These skills are loaded, the most recent one last. Their instructions are in \
     force; if they conflict, the later one applies. Other skills in the messages are no longer \
     loaded, and other texts of these skills no longer apply.";
+
+/// The text before active skills that declare an order.
+const ORDERED_HEADING: &str = "These skills are loaded, in the order in which they apply. Their \
+    instructions are in force; if they conflict, the later one applies. Other skills in the messages \
+    are no longer loaded, and other texts of these skills no longer apply.";
 
 /// The places where the text of an active skill can be besides the section.
 const IN_INSTRUCTIONS: &str = "(its text is in the instructions above)";
@@ -38,7 +45,7 @@ pub(crate) struct ActiveSkills {
 
 /// The provider's answer about one skill.
 enum SkillLookup {
-    Current(ActiveSkill),
+    Current(Box<ActiveSkill>),
     /// The provider no longer has it, or not for this caller.
     Gone,
     /// The request failed.
@@ -88,10 +95,12 @@ impl ActiveSkills {
                 continue;
             }
             let known = match fetch_skill(provider, limits, context, &skill_id).await {
-                Ok(skill) => SkillLookup::Current(skill),
+                Ok(skill) => SkillLookup::Current(Box::new(skill)),
                 Err(error) => {
                     let known = match error.kind {
-                        ErrorKind::NotFound | ErrorKind::Denied => SkillLookup::Gone,
+                        ErrorKind::NotFound | ErrorKind::Denied | ErrorKind::Ineligible => {
+                            SkillLookup::Gone
+                        }
                         _ => SkillLookup::Unreadable,
                     };
                     let (skill_id, reason) = (skill_id.clone(), error.message);
@@ -126,12 +135,26 @@ impl ActiveSkills {
     /// Returns the section of the system prompt with the active skills in their order, or `None`
     /// without any. A text that the request has elsewhere is not repeated.
     pub(crate) fn render_section(&self, thread: &Thread) -> Option<String> {
-        let mut section = format!("<{ELEMENT}>\n{HEADING}");
-        let mut is_empty = true;
-        for active in thread.skills() {
+        let found = thread.skills().iter().filter_map(|active| {
+            match self.known.get(&active.skill.skill_id)? {
+                SkillLookup::Current(skill) => Some((active, skill)),
+                SkillLookup::Gone | SkillLookup::Unreadable => None,
+            }
+        });
+        let found: Vec<_> = found.collect();
+        let ordered: Vec<_> = found
+            .iter()
+            .map(|(active, skill)| OrderedSkill {
+                id: &active.skill.skill_id,
+                precedes: &skill.precedes,
+                follows: &skill.follows,
+            })
+            .collect();
+        let order = order_skills(&ordered);
+        let heading = if order.is_sorted() { HEADING } else { ORDERED_HEADING };
+        let mut section = format!("<{ELEMENT}>\n{heading}");
+        for (active, skill) in order.iter().map(|at| &found[*at]) {
             let skill_id = &active.skill.skill_id;
-            let Some(SkillLookup::Current(skill)) = self.known.get(skill_id) else { continue };
-            is_empty = false;
             let text = match active.in_messages {
                 _ if self.bound.contains(skill_id) => Cow::Borrowed(IN_INSTRUCTIONS),
                 true => Cow::Borrowed(IN_MESSAGES),
@@ -146,7 +169,22 @@ impl ActiveSkills {
                 neutralize(&text)
             );
         }
-        (!is_empty).then(|| format!("{section}\n</{ELEMENT}>"))
+        (!found.is_empty()).then(|| format!("{section}\n</{ELEMENT}>"))
+    }
+
+    /// Returns the capabilities that the active skills declare. A removed skill has no manifest; an
+    /// unreadable one may have one that declares nothing.
+    pub(crate) fn capabilities(&self) -> SkillCapabilities {
+        let mut capabilities = SkillCapabilities::default();
+        for (skill_id, known) in &self.known {
+            let declared = match known {
+                SkillLookup::Current(skill) => skill.capabilities.clone(),
+                SkillLookup::Gone => None,
+                SkillLookup::Unreadable => Some(Vec::new()),
+            };
+            capabilities.insert(skill_id.clone(), declared);
+        }
+        capabilities
     }
 
     /// Returns the tool policies of the active skills. A removed skill has none; an unreadable one
@@ -168,7 +206,7 @@ impl ActiveSkills {
 
 /// Requests a skill as the agent sees it. A skill for users only is requested as the operator: a
 /// user must have invoked it, as it would not be active otherwise.
-async fn fetch_skill(
+pub(super) async fn fetch_skill(
     provider: &Instance,
     limits: &KernelLimits,
     context: &CallContext,
