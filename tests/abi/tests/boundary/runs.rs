@@ -1,6 +1,7 @@
 //! Runs of agents: a scripted model, real libraries for tools, checks of every request.
 
 mod consent;
+mod declared;
 mod delegation;
 mod effects;
 mod foreign_text;

@@ -117,6 +117,7 @@ mod skill_doctor;
 mod skill_fmt;
 mod skill_search;
 mod skill_test;
+mod skillscraft;
 mod spellings;
 mod started_tasks;
 mod supervision;
