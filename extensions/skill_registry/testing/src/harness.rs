@@ -178,7 +178,7 @@ impl RoutingHarness {
             false => CatalogScope::Globs { include: &include, exclude: &view.exclude },
         };
         let turn = BlockRequest {
-            scope: AgentScope { catalog, bound: &view.bound },
+            scope: AgentScope { catalog, bound: &view.bound, hidden: &[] },
             session_id: "",
             agent_id: "",
             prompt: query,
