@@ -15,26 +15,56 @@
 //!
 //! - `trigger_file`, `eval_file`, `suite_file` read the files of a skill: queries, prompts with
 //!   assertions, and settings.
+//! - `assertion_check`, `judgment`, `grading`, `benchmark` grade the run of a model; `statistics` and
+//!   `paired_test` decide whether a version is better than another.
 //! - `text_change` compares the texts of a proposal: unchanged, cosmetic, repeated, or with text of a
 //!   case.
 //!
 //! Every file is untrusted and read within limits; a finding names its line and column.
 
+mod assertion_check;
+mod benchmark;
 mod case;
+mod command_words;
 mod distractors;
 mod eval_file;
 mod finding;
+mod grading;
 mod json_tree;
+mod judgment;
+mod model_report;
+mod paired_test;
+mod run_order;
 mod split;
+mod statistics;
 mod suite_file;
 mod text_change;
 mod trigger_file;
 
+pub use assertion_check::{AssertionCheck, RunObservations, check_assertion, commands_of_call};
+pub use benchmark::{
+    ArmDelta, ArmSummary, BenchmarkFile, BenchmarkMetadata, BenchmarkResult, BenchmarkRun,
+    BenchmarkSummary, ComparisonArm,
+};
 pub use case::{CaseAssertion, CaseSplit, OutputCase, TriggerCase};
 pub use distractors::{DistractorSkill, distractor_skills};
 pub use eval_file::{ParsedOutputCases, cases_of_scenarios, parse_evals};
 pub use finding::{CaseFinding, MAX_CASE_FILE};
+pub use grading::{
+    AssertionResult, ExecutionMetrics, GradingFile, GradingSummary, RunOutcome, RunProvenance,
+    RunTiming,
+};
+pub use judgment::{JUDGE_INSTRUCTIONS, JudgedWork, read_judgment, render_judge_message};
+pub use model_report::{
+    ArmFigures, ModelCaseFailure, ModelCaseKind, ModelCaseReport, ModelReport, ModelRunReport,
+    SpentAmounts,
+};
+pub use paired_test::{
+    ChangeVerdict, PAIRED_LOOKS, PairedCase, PairedFigures, PairedReport, assess_pairs,
+};
+pub use run_order::{case_slug, shuffle_runs};
 pub use split::split_of;
+pub use statistics::{RateInterval, SampleSummary};
 pub use suite_file::{ParsedSuite, SuiteSettings, ToolStub, parse_suite};
 pub use text_change::{
     LeakedText, TextChange, compare_skill_texts, find_leaks, is_repeated_edit, shingles_of_diff,
