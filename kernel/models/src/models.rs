@@ -18,7 +18,7 @@ use skillhost_payload::OperatorCommand;
 
 use crate::keys::KeySource;
 use crate::retry::{RetryTimer, SystemRetryTimer};
-use crate::script::{ModelScript, ScriptModel};
+use crate::script::{ChanceDraws, ModelScript, ScriptModel};
 use crate::wire::{ProviderEndpoint, ProviderModel, ReasoningCache};
 
 /// The model name of the bundled script in the provider `script`.
@@ -32,6 +32,8 @@ pub struct ModelRegistry {
     timer: Arc<dyn RetryTimer>,
     /// The state that the models of a provider share, by provider.
     handles: Mutex<BTreeMap<String, ProviderHandle>>,
+    /// The random numbers of the scripts.
+    draws: Arc<ChanceDraws>,
 }
 
 /// The client of a provider and the reasoning of its models.
@@ -105,6 +107,7 @@ impl ModelRegistry {
             keys,
             timer: Arc::new(SystemRetryTimer),
             handles: Mutex::default(),
+            draws: Arc::default(),
         }
     }
 
@@ -132,6 +135,7 @@ impl ModelRegistry {
             keys: keys.unwrap_or_else(|| Arc::clone(&self.keys)),
             timer: Arc::clone(&self.timer),
             handles: Mutex::new(handles),
+            draws: Arc::clone(&self.draws),
         }
     }
 
@@ -329,7 +333,7 @@ impl ModelRegistry {
                 return Err(self.missing_alias_error(name, provider_name));
             }
             let script = self.script(provider_name, Some(model), &provider)?;
-            return Ok(Arc::new(ScriptModel::new(script, metadata)));
+            return Ok(Arc::new(ScriptModel::new(script, metadata, Arc::clone(&self.draws))));
         }
         let endpoint = self.endpoint(&provider)?;
         // Reported here, before a request would fail with a less specific error of the provider.

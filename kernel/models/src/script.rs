@@ -1,11 +1,13 @@
 //! Models that follow a script, deterministic and without a key or a network.
 
+mod chance;
 mod placeholder;
 mod rules;
 
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use skillhost_conversation::{
@@ -14,6 +16,7 @@ use skillhost_conversation::{
 };
 
 use crate::wire::estimate_usage;
+pub(crate) use chance::ChanceDraws;
 use placeholder::ScriptContext;
 use rules::ScriptRule;
 
@@ -25,6 +28,7 @@ const BUNDLED_NAME: &str = "demo.yaml";
 /// A script with the replies and tool calls of a model. The format is in docs/models.md.
 #[derive(Debug, Clone)]
 pub struct ModelScript {
+    seed: u64,
     rules: Vec<ScriptRule>,
 }
 
@@ -59,7 +63,7 @@ impl ModelScript {
     pub fn bundled() -> Self {
         // A test parses the file, so that this cannot fail in a release.
         let rules = Self::parse(Path::new(BUNDLED_NAME), include_str!("script/demo.yaml"));
-        rules.unwrap_or(Self { rules: Vec::new() })
+        rules.unwrap_or(Self { seed: 0, rules: Vec::new() })
     }
 
     /// Loads a script from a file.
@@ -84,7 +88,7 @@ impl ModelScript {
     /// [`ScriptError::Invalid`] with line and column.
     pub fn parse(path: &Path, text: &str) -> Result<Self, ScriptError> {
         let parsed: Result<rules::ScriptFile, _> = serde_yaml::from_str(text);
-        let rules = parsed.map(|file| file.rules).map_err(|error| {
+        let file = parsed.map_err(|error| {
             let position = error.location().map(|position| (position.line(), position.column()));
             let (line, column) = position.unwrap_or((1, 1));
             let full = error.to_string();
@@ -92,19 +96,34 @@ impl ModelScript {
             let message = full.split(" at line ").next().unwrap_or(&full).to_owned();
             ScriptError::Invalid { path: path.to_owned(), line, column, message }
         })?;
-        Ok(Self { rules })
+        Ok(Self { seed: file.seed, rules: file.rules })
     }
 }
 
-/// A model that follows a script. It is stateless: its reply depends on the request alone.
+/// A model that follows a script. Its reply depends on the request alone, except for rules with a
+/// `chance`, which also depend on the number of earlier requests.
 pub(crate) struct ScriptModel {
     script: ModelScript,
     metadata: ModelMetadata,
+    draws: Arc<ChanceDraws>,
 }
 
 impl ScriptModel {
-    pub(crate) fn new(script: ModelScript, metadata: ModelMetadata) -> Self {
-        Self { script, metadata }
+    pub(crate) fn new(
+        script: ModelScript,
+        metadata: ModelMetadata,
+        draws: Arc<ChanceDraws>,
+    ) -> Self {
+        Self { script, metadata, draws }
+    }
+
+    /// Returns the first rule that matches a request and whose chance it has.
+    fn find_rule(&self, context: &ScriptContext<'_>) -> Option<&ScriptRule> {
+        let mut rules = self.script.rules.iter();
+        rules.find(|rule| {
+            let mut draws = || self.draws.next_unit(self.script.seed);
+            rule.when.matches(context) && rule.chance.is_none_or(|chance| draws() < chance)
+        })
     }
 }
 
@@ -120,7 +139,7 @@ impl ModelProvider for ScriptModel {
         on_chunk: &mut (dyn FnMut(ReplyChunk) + Send),
     ) -> Result<ModelReply, ModelError> {
         let context = ScriptContext::from_request(request, &self.metadata.name);
-        let Some(rule) = self.script.rules.iter().find(|rule| rule.when.matches(&context)) else {
+        let Some(rule) = self.find_rule(&context) else {
             return Err(ModelError {
                 kind: ModelErrorKind::Refused,
                 model: self.metadata.name.clone(),

@@ -9,6 +9,9 @@ use super::placeholder::{ScriptContext, TextTemplate};
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ScriptFile {
+    /// The seed of the numbers that `chance` compares.
+    #[serde(default)]
+    pub(super) seed: u64,
     pub(super) rules: Vec<ScriptRule>,
 }
 
@@ -17,6 +20,8 @@ pub(super) struct ScriptFile {
 #[serde(try_from = "RawScriptRule")]
 pub(super) struct ScriptRule {
     pub(super) when: RuleCondition,
+    /// The part of the matching requests that the rule answers.
+    pub(super) chance: Option<f64>,
     pub(super) say: Option<TextTemplate>,
     pub(super) call: Vec<ScriptedCall>,
 }
@@ -27,6 +32,7 @@ pub(super) struct ScriptRule {
 struct RawScriptRule {
     #[serde(default)]
     when: RuleCondition,
+    chance: Option<f64>,
     say: Option<TextTemplate>,
     #[serde(default, deserialize_with = "one_or_many")]
     call: Vec<ScriptedCall>,
@@ -35,11 +41,15 @@ struct RawScriptRule {
 impl TryFrom<RawScriptRule> for ScriptRule {
     type Error = &'static str;
 
-    fn try_from(RawScriptRule { when, say, call }: RawScriptRule) -> Result<Self, Self::Error> {
+    fn try_from(raw: RawScriptRule) -> Result<Self, Self::Error> {
+        let RawScriptRule { when, chance, say, call } = raw;
         if say.is_none() && call.is_empty() {
             return Err("a rule requires `say` or `call`");
         }
-        Ok(Self { when, say, call })
+        if chance.is_some_and(|chance| !(0.0..=1.0).contains(&chance)) {
+            return Err("`chance` is a number from 0 to 1");
+        }
+        Ok(Self { when, chance, say, call })
     }
 }
 

@@ -19,7 +19,7 @@ fn request(messages: Vec<Message>, tools: &[&str]) -> ModelRequest {
 fn model(text: &str) -> ScriptModel {
     let script = ModelScript::parse(Path::new("s.yaml"), text).unwrap();
     let metadata = ModelMetadata { name: "script/s".to_owned(), context_window: None, price: None };
-    ScriptModel::new(script, metadata)
+    ScriptModel::new(script, metadata, Arc::default())
 }
 
 async fn reply(model: &ScriptModel, request: &ModelRequest) -> (String, Vec<(String, String)>) {
@@ -150,7 +150,7 @@ fn unreadable_script_names_its_file() {
 fn bundled_model() -> ScriptModel {
     let metadata =
         ModelMetadata { name: "script/demo".to_owned(), context_window: None, price: None };
-    ScriptModel::new(ModelScript::bundled(), metadata)
+    ScriptModel::new(ModelScript::bundled(), metadata, Arc::default())
 }
 
 #[tokio::test]
@@ -227,4 +227,32 @@ async fn bundled_script_delegates() {
     let lines = play(&bundled_model(), "Hello", &[]).await;
     assert!(lines[0].starts_with("I am script/demo, a script"), "{}", lines[0]);
     assert!(lines[0].contains("models: {default: "), "{}", lines[0]);
+}
+
+#[tokio::test]
+async fn chance_follows_seed() {
+    let text =
+        |seed: u64| format!("seed: {seed}\nrules: [{{chance: 0.7, say: yes it is}}, {{say: no}}]");
+    let play = async |seed: u64| {
+        let model = model(&text(seed));
+        let mut replies = Vec::new();
+        for _ in 0..200 {
+            replies.push(reply(&model, &request(vec![user("x")], &[])).await.0 == "yes it is");
+        }
+        replies
+    };
+    let first = play(1).await;
+    assert_eq!(first, play(1).await);
+    assert_ne!(first, play(2).await);
+    let count = first.iter().filter(|is_first| **is_first).count();
+    assert!((120..=160).contains(&count), "{count}");
+}
+
+#[test]
+fn chance_outside_range_is_rejected() {
+    for chance in ["1.5", "-0.1", ".nan"] {
+        let text = format!("rules:\n- {{chance: {chance}, say: x}}\n");
+        let error = ModelScript::parse(Path::new("s.yaml"), &text).unwrap_err();
+        assert!(error.to_string().contains("`chance` is a number from 0 to 1"), "{error}");
+    }
 }
