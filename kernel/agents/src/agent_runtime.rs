@@ -11,6 +11,7 @@ use crate::run_gate::RunGate;
 use crate::runtime::NoticeSource;
 use crate::runtime::session::{RunSession, RunSessions};
 use crate::tool_reports::ToolReports;
+use crate::tool_stubs::ToolStubs;
 
 /// The agents of a kernel: their turns and runs, and the one way to every tool.
 ///
@@ -39,6 +40,8 @@ struct AgentShared {
     notices: OnceLock<Arc<dyn NoticeSource>>,
     /// The tools that providers of skills know.
     tool_reports: ToolReports,
+    /// The answers that replace the results of tools, in a test of agents.
+    stubs: OnceLock<ToolStubs>,
     /// Serializes changes of the configuration, including their reloads.
     configuring: tokio::sync::Mutex<()>,
 }
@@ -60,6 +63,7 @@ impl AgentRuntime {
             sessions: Arc::default(),
             notices: OnceLock::new(),
             tool_reports: ToolReports::default(),
+            stubs: OnceLock::new(),
             configuring: tokio::sync::Mutex::default(),
         };
         Self { shared: Arc::new(shared) }
@@ -97,6 +101,15 @@ impl AgentRuntime {
 
     pub(crate) fn notice_source(&self) -> Option<Arc<dyn NoticeSource>> {
         self.shared.notices.get().cloned()
+    }
+
+    /// Replaces the results of tools that agents call; the first call counts.
+    pub fn set_tool_stubs(&self, stubs: ToolStubs) {
+        let _ = self.shared.stubs.set(stubs);
+    }
+
+    pub(crate) fn tool_stubs(&self) -> Option<&ToolStubs> {
+        self.shared.stubs.get()
     }
 
     pub(crate) fn run_gate(&self) -> &RunGate {

@@ -14,6 +14,7 @@ mod run_gate;
 mod runtime;
 mod templates;
 mod tool_reports;
+mod tool_stubs;
 mod turn;
 
 pub use agent_runtime::{AgentRuntime, WeakAgentRuntime};
@@ -26,4 +27,5 @@ pub use runtime::{
 };
 pub use skillhost_budget::{BudgetLimits, BudgetUsage, ExhaustedLimit, RunBudget};
 pub use templates::{RenderedTemplate, TemplateLoader, render_template};
+pub use tool_stubs::ToolStubs;
 pub use turn::{ComposedTurn, TurnRequest};

@@ -125,6 +125,12 @@ impl AgentRuntime {
                 self.check_permitted(session, &found.entry)?;
                 self.check_capabilities(session, &context, &found.entry).await?;
             }
+            if context.origin == CallOrigin::Agent
+                && let Some(stubs) = self.tool_stubs()
+                && let Some(output) = stubs.stub_output(&found.entry.owner, name)
+            {
+                return Ok(CallOutcome::Returned(output));
+            }
             // Only the kernel may state an approved effect; a caller's value is dropped.
             context.approved_effect = None;
             if context.origin != CallOrigin::Operator {
