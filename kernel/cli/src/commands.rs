@@ -48,6 +48,7 @@ use crate::completion;
 use crate::in_process::with_own_kernel;
 use crate::kernel_session::request_from_kernel;
 use crate::known_ids::expand_ids;
+use crate::model_tests::run_skill_tests;
 use crate::review_ledger::HomeReviewLedger;
 
 /// The time a finished process waits for its output to be read.
@@ -161,9 +162,12 @@ fn dispatch(session: &CliContext, command: &TopLevelCommand) -> CommandResult {
         TopLevelCommand::Schedule(command) => schedule::cmd_schedule(session, command),
         TopLevelCommand::Tool(command) => tool::cmd_tool(session, command),
         TopLevelCommand::Skill(command) => {
-            let outcome = skill_commands::cmd_skill(session, command, &|request| {
-                request_from_kernel(session, request)
-            });
+            let outcome = skill_commands::cmd_skill(
+                session,
+                command,
+                &|request| request_from_kernel(session, request),
+                &|tests| run_skill_tests(session, tests),
+            );
             // After a failure, too: an interactive review may have decided before.
             if command.uses_proposals() {
                 mirror_proposals(session, &HomeReviewLedger::new(session));

@@ -7,6 +7,7 @@ mod failures;
 mod in_process;
 mod kernel_session;
 mod known_ids;
+mod model_tests;
 mod review_ledger;
 
 fn main() -> std::process::ExitCode {

@@ -1,16 +1,62 @@
 //! `skillhost skill test`: the home that the cases of skills are tested in.
 
-use skill_test_command::{TestArgs, TestHome};
+use skill_test_command::{BaselineChoice, ModelTests, TestArgs, TestHome, VersionFiles};
 use skill_testing::{AgentView, AgentViews};
+use skillhost_files::TreeFile;
 use skillhost_home::{Home, discover_manifests};
 use skillhost_manifest::{AgentCatalog, AgentManifest};
-use skillhost_terminal::{CliContext, CliError, CommandResult};
+use skillhost_terminal::{CliContext, CliError, CommandResult, exit};
 
 use super::home_skills;
+use super::wording::registry_error;
 
-pub(super) fn cmd_skill_test(session: &CliContext, args: &TestArgs) -> CommandResult {
+/// The directory with the results of runs with a model, below the data of the kernel.
+const RESULTS: &str = "evals";
+
+pub(super) fn cmd_skill_test(
+    session: &CliContext,
+    args: &TestArgs,
+    models: ModelTests<'_>,
+) -> CommandResult {
     let home = if session.has_home() { open_test_home(session)? } else { TestHome::default() };
-    skill_test_command::cmd_skill_test(session, args, home)
+    let versions = |id: &str, choice: &BaselineChoice| find_version(session, id, choice);
+    skill_test_command::cmd_skill_test(session, args, home, models, &versions)
+}
+
+/// Returns the files of a version or a proposal.
+fn find_version(
+    session: &CliContext,
+    skill_id: &str,
+    choice: &BaselineChoice,
+) -> Result<VersionFiles, CliError> {
+    let ledger = home_skills::open_ledger(&session.home()?);
+    match choice {
+        BaselineChoice::Without => Ok(VersionFiles::Complete(Vec::new())),
+        BaselineChoice::Version(number) => {
+            let version = ledger.version(skill_id, Some(*number)).map_err(registry_error)?;
+            let files = version.files.into_iter().map(|file| TreeFile {
+                executable: file.mode & 0o111 != 0,
+                bytes: file.content.to_vec(),
+                path: file.path,
+            });
+            Ok(VersionFiles::Complete(files.collect()))
+        }
+        BaselineChoice::Proposal(id) => {
+            let proposal = ledger.proposal(id).map_err(registry_error)?;
+            if proposal.summary.skill_id != skill_id {
+                let message =
+                    format!("proposal {id} is about {}, not {skill_id}", proposal.summary.skill_id);
+                return Err(CliError::usage(message));
+            }
+            let Some(text) = proposal.new_text else {
+                let message = format!("the text of proposal {id} is lost");
+                return Err(CliError::new(exit::CONFLICT, message));
+            };
+            let path = proposal.summary.path;
+            let bytes = text.into_bytes();
+            Ok(VersionFiles::Changed(TreeFile { path, bytes, executable: false }))
+        }
+    }
 }
 
 fn open_test_home(session: &CliContext) -> Result<TestHome, CliError> {
@@ -19,6 +65,7 @@ fn open_test_home(session: &CliContext) -> Result<TestHome, CliError> {
         options: home_skills::home_options(session)?,
         data: Some(home.data_dir(home_skills::REGISTRY)),
         views: agent_views(session, &home)?,
+        results: Some(home.data_dir("kernel").join(RESULTS)),
     })
 }
 

@@ -8,15 +8,21 @@ use skill_evals::CaseSplit;
 use skill_testing::RoutingResult;
 use skillhost_terminal::CliError;
 
+use crate::model_arguments::ModelArgs;
+
 /// Test skills against their cases
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The cases of a skill are in `evals/triggers.json`: queries and whether the skill is expected. Each is
-searched in the catalog of the home and 200 other skills, without a model and without a network. A
-query passes if the catalog offers the skill: rank 1 to 3, a description in the prompt, and a word of
-the query in name, description or tags; without expectation, if the skill is not offered first.
-Exit codes: 0 all passed, 1 a case failed or there is none, 2 a file of cases is not valid, 3 a skill
-or an agent does not exist.")]
+The cases of a skill are in `evals/triggers.json`: queries and whether the skill is expected.
+Each is searched in the catalog of the home and 200 other skills, without a model and without a
+network. A query passes if the catalog offers the skill: rank 1 to 3, a description in the prompt,
+and a word of the query in name, description or tags; without expectation, if the skill is not
+offered first. With --model, the agent gets each query and each prompt of `evals/evals.json` in a
+home of its own, and prompts also without the skill, or with the version of --against. Runs that
+were interrupted resume.
+Exit codes: 0 all passed, 1 a case failed or there is none, 2 a file of cases is not valid, 3 a
+skill or an agent does not exist, 5 a model cannot be used, the harness is broken or the budget is
+spent.")]
 pub struct TestArgs {
     /// Ids of skills of the home, or paths of skills [default: every skill with cases]
     #[arg(value_name = "SKILL|PATH")]
@@ -39,6 +45,8 @@ pub struct TestArgs {
     /// File for a report as a web page
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
 }
 
 /// A choice of cases.
@@ -74,11 +82,16 @@ impl TestArgs {
 impl CaseFilter {
     /// Returns whether a case is tested.
     pub(crate) fn admits(&self, skill_id: &str, result: &RoutingResult) -> bool {
-        let name = || format!("{skill_id}/{}", result.case);
+        self.admits_case(skill_id, &result.case, result.split)
+    }
+
+    /// Returns whether a case with a name is tested.
+    pub(crate) fn admits_case(&self, skill_id: &str, case: &str, split: CaseSplit) -> bool {
+        let name = || format!("{skill_id}/{case}");
         let is_side = match self.split {
             SplitChoice::All => true,
-            SplitChoice::Train => result.split == CaseSplit::Train,
-            SplitChoice::HeldOut => result.split == CaseSplit::HeldOut,
+            SplitChoice::Train => split == CaseSplit::Train,
+            SplitChoice::HeldOut => split == CaseSplit::HeldOut,
         };
         is_side && self.only.as_ref().is_none_or(|only| only.is_match(name()))
     }

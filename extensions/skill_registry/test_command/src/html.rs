@@ -4,6 +4,7 @@ use maud::{DOCTYPE, Markup, html};
 use skill_testing::{RoutingReport, RoutingResult};
 use skillhost_terminal::display_safe;
 
+use crate::model_html::render_models;
 use crate::summary::{TestSummary, TestedReport, describe_failure};
 
 const STYLE: &str = include_str!("report.css");
@@ -25,12 +26,13 @@ pub(crate) fn render(summary: &TestSummary) -> String {
             }
             body {
                 h1 { "Skill tests" }
-                p {
+                @if summary.tests_routing { p {
                     (all) " cases, " (all - failed) " passed, " (failed) " failed, among "
                     (summary.distractors) " other skills."
                 }
                 (render_overview(summary))
-                @for skill in &summary.skills { (render_skill(skill)) }
+                @for skill in &summary.skills { (render_skill(skill)) } }
+                (render_models(&summary.models))
             }
         }
     };

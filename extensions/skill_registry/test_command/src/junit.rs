@@ -3,15 +3,20 @@
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 use skillhost_terminal::{CliError, display_safe, exit};
 
+use crate::model_junit::to_model_suite;
 use crate::summary::{TestSummary, TestedReport, describe_failure};
 
-/// Renders the report: one suite per skill, one case per query.
+/// Renders the report: one suite per skill and tier, one case per query.
 ///
 /// # Errors
 /// A text cannot be written as XML.
 pub(crate) fn render(summary: &TestSummary) -> Result<String, CliError> {
     let mut report = Report::new("skillhost skill test");
-    report.add_test_suites(summary.skills.iter().map(to_suite));
+    let has_errors = |skill: &&TestedReport| skill.cases.errors().next().is_some();
+    let shown = |skill: &&TestedReport| summary.tests_routing || has_errors(skill);
+    report.add_test_suites(summary.skills.iter().filter(shown).map(to_suite));
+    let models = summary.models.iter();
+    report.add_test_suites(models.map(|model| to_model_suite(model, summary.allow_skipped)));
     report
         .to_string()
         .map_err(|error| CliError::new(exit::IO, format!("the report cannot be written: {error}")))

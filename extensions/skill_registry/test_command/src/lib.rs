@@ -1,8 +1,13 @@
-//! `skillhost skill test`: the cases of skills, without a model.
+//! `skillhost skill test`: the cases of skills, without and with a model.
 
 mod arguments;
 mod html;
 mod junit;
+mod model_arguments;
+mod model_html;
+mod model_junit;
+mod model_run;
+mod model_text;
 mod selection;
 mod summary;
 mod text;
@@ -15,7 +20,11 @@ use skillhost_files::write_atomically;
 use skillhost_terminal::{CliContext, CliError, CommandResult, exit};
 
 pub use arguments::TestArgs;
+pub use model_arguments::BaselineChoice;
+pub use model_run::{ModelTests, SkillVersions, VersionFiles};
 
+use crate::model_run::{ModelHome, run_models};
+use crate::selection::TestedSkill;
 use crate::summary::{TestSummary, TestedReport};
 
 /// The home that skills are tested in.
@@ -27,14 +36,25 @@ pub struct TestHome {
     pub data: Option<PathBuf>,
     /// The views of its agents.
     pub views: AgentViews,
+    /// The directory for the results of runs with a model.
+    pub results: Option<PathBuf>,
 }
 
 /// Tests skills.
 ///
 /// # Errors
-/// A skill or an agent does not exist, a path cannot be read, or a report cannot be written.
-pub fn cmd_skill_test(session: &CliContext, args: &TestArgs, home: TestHome) -> CommandResult {
-    let TestHome { options, data, mut views } = home;
+/// A skill or an agent does not exist, a path cannot be read, a model cannot be used, or a report cannot
+/// be written.
+pub fn cmd_skill_test(
+    session: &CliContext,
+    args: &TestArgs,
+    home: TestHome,
+    tests: ModelTests<'_>,
+    versions: SkillVersions<'_>,
+) -> CommandResult {
+    let TestHome { options, data, mut views, results } = home;
+    let model = args.model.tested_model()?;
+    let roots = options.roots.clone();
     if let Some(agent) = &args.agent {
         let view = views.get(agent).cloned().ok_or_else(|| {
             CliError::new(exit::NOT_FOUND, format!("agent `{agent}` not found"))
@@ -46,15 +66,31 @@ pub fn cmd_skill_test(session: &CliContext, args: &TestArgs, home: TestHome) -> 
     let setup = RoutingSetup { options, candidates: targets.candidates(), with_distractors: true };
     let harness = RoutingHarness::open(setup).map_err(to_cli_error)?;
     let filter = args.filter()?;
-    let (directories, cases) = targets.load(&harness, data.as_deref(), args.seed)?;
-    let reports = test_all_routing(&harness, &cases, &views);
-    let tested = directories.into_iter().zip(cases.into_iter().zip(reports));
-    let skills = tested.map(|(directory, (cases, report))| {
+    let skills = targets.load(&harness, data.as_deref(), args.seed)?;
+    let models = match model {
+        // A file that is not valid is reported before anything is spent.
+        Some(model) if skills.iter().all(|skill| skill.cases.errors().next().is_none()) => {
+            let home = ModelHome { tests, versions, roots: &roots, results };
+            run_models(session, args, model, &home, &skills, &filter)?
+        }
+        _ => Vec::new(),
+    };
+    let tests_routing = args.model.tests_routing();
+    let cases: Vec<&SkillCases> = skills.iter().map(|skill| &skill.cases).collect();
+    let reports = if tests_routing { test_all_routing(&harness, &cases, &views) } else { Vec::new() };
+    let mut reports = reports.into_iter();
+    let skills = skills.into_iter().map(|TestedSkill { directory, cases }| {
+        let report = reports.next().unwrap_or_else(|| RoutingReport::empty(&cases.skill_id));
         let report = report.filtered(|result| filter.admits(&cases.skill_id, result));
         TestedReport { directory, cases, report }
     });
-    let skills = skills.collect();
-    let summary = TestSummary { distractors: harness.distractor_count(), skills };
+    let summary = TestSummary {
+        tests_routing,
+        models,
+        allow_skipped: args.model.allow_skipped,
+        distractors: harness.distractor_count(),
+        skills: skills.collect(),
+    };
     // The reports are written after the output: a full disk must not hide the results.
     if session.output.json {
         session.output.print_json(&summary)?;

@@ -22,6 +22,14 @@ pub(crate) struct TestTargets {
     candidates: Vec<(CandidateSkill, PathBuf)>,
 }
 
+/// A skill with its cases.
+pub(crate) struct TestedSkill {
+    /// The directory of the skill.
+    pub(crate) directory: PathBuf,
+    /// The cases.
+    pub(crate) cases: SkillCases,
+}
+
 /// Finds the skills that a command line names: paths are read, ids are looked up later.
 ///
 /// # Errors
@@ -87,7 +95,7 @@ impl TestTargets {
         self.candidates.iter().map(|(candidate, _)| candidate.clone()).collect()
     }
 
-    /// Loads the directories and the cases of the skills, sorted by id. `data` is the directory with held-out cases.
+    /// Loads the cases of the skills, sorted by id. `data` is the directory with held-out cases.
     ///
     /// # Errors
     /// An id does not exist, or a directory cannot be opened.
@@ -96,7 +104,7 @@ impl TestTargets {
         harness: &RoutingHarness,
         data: Option<&Path>,
         seed: u64,
-    ) -> Result<(Vec<PathBuf>, Vec<SkillCases>), CliError> {
+    ) -> Result<Vec<TestedSkill>, CliError> {
         let snapshot = harness.snapshot();
         let mut skills = Vec::new();
         let mut add = |id: &str, directory: PathBuf, opened: cap_std::fs::Dir| {
@@ -104,7 +112,7 @@ impl TestTargets {
             if let Some(held_out) = data.and_then(|data| open_held_out(data, id)) {
                 load_held_out(&mut cases, &held_out);
             }
-            skills.push((directory, cases));
+            skills.push(TestedSkill { directory, cases });
         };
         for (candidate, directory) in &self.candidates {
             let opened = jail::open_root(directory);
@@ -140,12 +148,12 @@ impl TestTargets {
             })?;
             add(skill.id().as_str(), skill.dir(), opened);
         }
-        skills.sort_by(|(_, a), (_, b)| a.skill_id.cmp(&b.skill_id));
+        skills.sort_by(|a, b| a.cases.skill_id.cmp(&b.cases.skill_id));
         if !has_targets {
             // A home has skills of others, which need no cases.
-            skills.retain(|(_, cases)| !cases.is_empty() || !cases.files.is_empty());
+            skills.retain(|skill| !skill.cases.is_empty() || !skill.cases.files.is_empty());
         }
-        Ok(skills.into_iter().unzip())
+        Ok(skills)
     }
 }
 

@@ -4,12 +4,22 @@ use std::path::PathBuf;
 
 use serde::ser::SerializeStruct as _;
 use serde::{Serialize, Serializer};
+use skill_evals::ModelReport;
 use skill_testing::{RoutingFailure, RoutingReport, RoutingResult, SkillCases};
 use skillhost_terminal::exit;
 
 /// The results of all skills.
 #[derive(Debug, Serialize)]
 pub(crate) struct TestSummary {
+    /// Whether the cases were tested without a model.
+    #[serde(skip)]
+    pub(crate) tests_routing: bool,
+    /// Whether skipped assertions are accepted.
+    #[serde(skip)]
+    pub(crate) allow_skipped: bool,
+    /// The runs with a model.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) models: Vec<ModelReport>,
     /// The number of skills that were added to the catalog.
     pub(crate) distractors: usize,
     /// The skills, sorted by id.
@@ -36,10 +46,17 @@ impl TestSummary {
 
     /// Returns the exit code of the command.
     pub(crate) fn exit_code(&self) -> u8 {
-        let (all, failed) = self.counts();
+        let (mut all, mut failed) = self.counts();
+        for report in &self.models {
+            all += report.cases.len();
+            failed += report.failures(self.allow_skipped).count();
+            failed += usize::from(report.falls_behind());
+        }
         // A wrong file comes first: the results are then those of an incomplete set.
         if self.skills.iter().any(|skill| skill.cases.errors().next().is_some()) {
             exit::USAGE
+        } else if self.models.iter().any(ModelReport::is_incomplete) {
+            exit::IO
         } else if failed > 0 || all == 0 {
             // A test without a case proves nothing.
             exit::FINDINGS

@@ -2,6 +2,7 @@
 
 use skillhost_terminal::{CliError, Output, TableColumn, display_safe};
 
+use crate::model_text::print_models;
 use crate::summary::{TestSummary, TestedReport, describe_failure};
 
 pub(crate) fn print_summary(output: Output, summary: &TestSummary) -> Result<(), CliError> {
@@ -17,6 +18,13 @@ pub(crate) fn print_summary(output: Output, summary: &TestSummary) -> Result<(),
         output.print_note("docs/evals.md says how to write `evals/triggers.json`");
         return Ok(());
     }
+    if summary.tests_routing {
+        print_routing(output, summary)?;
+    }
+    print_models(output, &summary.models, summary.allow_skipped)
+}
+
+fn print_routing(output: Output, summary: &TestSummary) -> Result<(), CliError> {
     let rows: Vec<Vec<String>> = summary.skills.iter().map(to_row).collect();
     output.print_table(
         &[

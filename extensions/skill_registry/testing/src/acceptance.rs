@@ -107,7 +107,8 @@ fn compare_routing(
 ) {
     // The view of a model without an agent has every skill, so that nothing is hidden from a check.
     let views = AgentViews::default();
-    let tested = |harness| test_all_routing(harness, cases, &views);
+    let all: Vec<&SkillCases> = cases.iter().collect();
+    let tested = |harness| test_all_routing(harness, &all, &views);
     for (cases, (was, now)) in cases.iter().zip(tested(before).iter().zip(tested(after))) {
         let passed = |report: &RoutingReport| report.results.len() - report.failed();
         found.queries += was.results.len();

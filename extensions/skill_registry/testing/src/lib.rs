@@ -16,10 +16,12 @@
 //! - `harness` opens the catalog with candidates in place of installed skills, and 200 distractors.
 //! - `acceptance` runs the queries of every skill before and after a proposed change.
 //! - `routing` compares the ranking and the block of each query with its expectation.
+//! - `model_request` has the inputs of runs with a model, which the kernel makes.
 
 mod acceptance;
 mod case_files;
 mod harness;
+mod model_request;
 mod routing;
 
 pub use acceptance::AcceptanceCheck;
@@ -27,6 +29,7 @@ pub use case_files::{CaseFile, LoadedCase, SkillCases, load_cases, load_held_out
 pub use harness::{
     AgentView, CandidateSkill, HarnessError, RoutedQuery, RoutingHarness, RoutingSetup,
 };
+pub use model_request::{BaselineVersion, ModelTestRequest, SpendingLimits};
 pub use routing::{
     AgentViews, RoutingFailure, RoutingReport, RoutingResult, test_all_routing, test_routing,
 };

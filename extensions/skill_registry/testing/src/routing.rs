@@ -113,7 +113,7 @@ pub fn test_routing(
 #[must_use]
 pub fn test_all_routing(
     harness: &RoutingHarness,
-    skills: &[SkillCases],
+    skills: &[&SkillCases],
     views: &AgentViews,
 ) -> Vec<RoutingReport> {
     map_parallel(skills, |cases| test_routing(harness, cases, views))
@@ -206,6 +206,12 @@ impl RoutedQuery {
 }
 
 impl RoutingReport {
+    /// Creates the report of a skill of which no query was tested.
+    #[must_use]
+    pub fn empty(skill_id: &str) -> Self {
+        summarize(skill_id.to_owned(), Vec::new())
+    }
+
     /// Returns the number of failed cases.
     #[must_use]
     pub fn failed(&self) -> usize {

@@ -84,6 +84,8 @@ mod mcp_review;
 mod mcp_rmcp;
 mod mcp_tasks;
 mod mcp_values;
+mod model_kills;
+mod model_tests;
 mod models;
 mod new_user;
 mod operations;

@@ -314,6 +314,26 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "skill-commands",
             "skill-service",
             "skill-catalog",
+            // Tests of skills with a model start kernels.
+            "skill-evals",
+            "skill-testing",
+            "skillhost-evals",
+        ],
+    ),
+    (
+        "skillhost-evals",
+        &[
+            "skill-catalog",
+            "skill-evals",
+            "skill-testing",
+            "skillhost-agents",
+            "skillhost-control",
+            "skillhost-conversation",
+            "skillhost-core",
+            "skillhost-files",
+            "skillhost-home",
+            "skillhost-kernel",
+            "skillhost-payload",
         ],
     ),
     (

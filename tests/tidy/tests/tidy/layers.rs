@@ -3,7 +3,7 @@
 /// The layers of the product, the highest first. The right column is that of the skill registry.
 pub(super) const LAYERS: &[&[&str]] = &[
     &["skillhost"],
-    &["skillhost-bundle", "skillhost-console"],
+    &["skillhost-bundle", "skillhost-console", "skillhost-evals"],
     // The sources of the extensions once more, for the program that contains them.
     &[
         "bundled-core-tools",

@@ -1,0 +1,285 @@
+//! The directory of an iteration: one directory per finished run.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use skill_evals::{
+    BenchmarkFile, ComparisonArm, GradingFile, ModelRunReport, RunOutcome, RunTiming,
+};
+use skillhost_files::{
+    DirectoryLock, TreeFile, rename_synced, sync_tree, write_atomically, write_tree,
+};
+
+use crate::error::EvalError;
+use crate::planned_run::{PlannedCase, PlannedRun};
+
+/// The time to wait for another process that ends.
+const LOCK_WAIT: Duration = Duration::from_secs(2);
+
+/// The names of the directories of runs, by their usability. Tools that aggregate results read those
+/// of valid runs alone.
+const OUTCOMES: [(RunOutcome, &str); 3] = [
+    (RunOutcome::Valid, "run"),
+    (RunOutcome::Ungraded, "ungraded"),
+    (RunOutcome::Invalid, "invalid"),
+];
+
+/// The circumstances of an iteration: runs with others are not comparable.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct IterationPlan {
+    pub(crate) skill: String,
+    pub(crate) baseline: String,
+    pub(crate) cases: String,
+    /// The names of the selected cases.
+    pub(crate) selected: Vec<String>,
+    pub(crate) catalog: String,
+    pub(crate) model: String,
+    pub(crate) judge: Option<String>,
+    pub(crate) agent: String,
+    pub(crate) seed: u64,
+    pub(crate) runs: Option<u32>,
+}
+
+/// The directory of an iteration.
+pub(crate) struct IterationDirectory {
+    path: PathBuf,
+    is_resumed: bool,
+}
+
+/// A finished run.
+pub(crate) struct FinishedRun {
+    pub(crate) report: ModelRunReport,
+    pub(crate) lines: Vec<Value>,
+    pub(crate) outputs: Vec<TreeFile>,
+}
+
+impl IterationDirectory {
+    /// Opens the last iteration if it is not finished and has the same plan, else a new one. The lock
+    /// is held as long as this process writes results. Blocks.
+    pub(crate) fn open(
+        results: &Path,
+        plan: &IterationPlan,
+    ) -> Result<(Self, DirectoryLock), EvalError> {
+        fs::create_dir_all(results).map_err(EvalError::io(results))?;
+        let lock = DirectoryLock::acquire(results, LOCK_WAIT)?;
+        let last = last_iteration(results)?;
+        if let Some(last) = last {
+            let path = results.join(format!("iteration-{last}"));
+            let stored = fs::read(path.join("plan.json")).ok();
+            let stored: Option<IterationPlan> =
+                stored.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+            if stored.as_ref() == Some(plan) && !path.join("benchmark.json").exists() {
+                return Ok((Self { path, is_resumed: true }, lock));
+            }
+        }
+        let path = results.join(format!("iteration-{}", last.unwrap_or_default() + 1));
+        fs::create_dir(&path).map_err(EvalError::io(&path))?;
+        let iteration = Self { path, is_resumed: false };
+        iteration.write_json("plan.json", plan)?;
+        Ok((iteration, lock))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns whether an earlier process started it.
+    pub(crate) fn is_resumed(&self) -> bool {
+        self.is_resumed
+    }
+
+    /// Reads a run if it is finished. Blocks.
+    pub(crate) fn load_run(
+        &self,
+        case: &PlannedCase,
+        run: PlannedRun,
+    ) -> Result<Option<ModelRunReport>, EvalError> {
+        let place = self.path.join(case.directory()).join(run.arm.as_str());
+        for (_, name) in OUTCOMES {
+            let directory = place.join(format!("{name}-{}", run.number));
+            if directory.is_dir() {
+                let grading: GradingFile = read_json(&directory.join("grading.json"))?;
+                let timing: RunTiming = read_json(&directory.join("timing.json"))?;
+                return Ok(Some(ModelRunReport { number: run.number, grading, timing }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Stores a run: complete and synchronized, or not at all. Blocks.
+    pub(crate) fn store_run(
+        &self,
+        case: &PlannedCase,
+        arm: ComparisonArm,
+        finished: &FinishedRun,
+    ) -> Result<(), EvalError> {
+        let top = self.path.join(case.directory());
+        let place = top.join(arm.as_str());
+        fs::create_dir_all(&place).map_err(EvalError::io(&place))?;
+        let metadata = serde_json::json!({"eval_id": case.name, "prompt": case.text});
+        let file = top.join("eval_metadata.json");
+        if !file.exists() {
+            write_atomically(&file, metadata.to_string().as_bytes())
+                .map_err(EvalError::io(&file))?;
+        }
+        let FinishedRun { report, lines, outputs } = finished;
+        let partial = place.join(format!(".partial-{}", report.number));
+        // Left by a process that was killed.
+        match fs::remove_dir_all(&partial) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(EvalError::io(&partial)(error));
+            }
+            _ => {}
+        }
+        write_tree(outputs, &partial.join("outputs"))?;
+        let mut transcript = String::new();
+        for line in lines {
+            transcript.push_str(&line.to_string());
+            transcript.push('\n');
+        }
+        let text = |name: &str, text: String| {
+            let path = partial.join(name);
+            fs::write(&path, text).map_err(EvalError::io(&path))
+        };
+        text("transcript.jsonl", transcript)?;
+        text("timing.json", to_json(&report.timing)?)?;
+        text("grading.json", to_json(&report.grading)?)?;
+        sync_tree(&partial).map_err(EvalError::io(&partial))?;
+        let outcome = report.grading.skillhost.outcome;
+        let name = OUTCOMES.iter().find(|(of, _)| *of == outcome).map_or("invalid", |it| it.1);
+        let path = place.join(format!("{name}-{}", report.number));
+        rename_synced(&partial, &path).map_err(EvalError::io(&path))
+    }
+
+    /// Writes the file that marks the iteration as finished. Blocks.
+    pub(crate) fn store_benchmark(&self, benchmark: &BenchmarkFile) -> Result<(), EvalError> {
+        self.write_json("benchmark.json", benchmark)
+    }
+
+    fn write_json(&self, name: &str, value: &impl Serialize) -> Result<(), EvalError> {
+        let path = self.path.join(name);
+        write_atomically(&path, to_json(value)?.as_bytes()).map_err(EvalError::io(&path))
+    }
+}
+
+fn to_json(value: &impl Serialize) -> Result<String, EvalError> {
+    let text = serde_json::to_string_pretty(value);
+    text.map_err(|error| EvalError::io(Path::new("results"))(error.into()))
+}
+
+fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, EvalError> {
+    let bytes = fs::read(path).map_err(EvalError::io(path))?;
+    serde_json::from_slice(&bytes).map_err(|error| EvalError::io(path)(error.into()))
+}
+
+/// Returns the highest number of an iteration.
+fn last_iteration(results: &Path) -> Result<Option<u32>, EvalError> {
+    let mut last = None;
+    for entry in fs::read_dir(results).map_err(EvalError::io(results))? {
+        let name = entry.map_err(EvalError::io(results))?.file_name();
+        let number = name.to_str().and_then(|name| name.strip_prefix("iteration-")?.parse().ok());
+        last = last.max(number);
+    }
+    Ok(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use skill_evals::{AssertionResult, CaseSplit, ExecutionMetrics, ModelCaseKind, RunProvenance};
+
+    use super::*;
+
+    const ARM: ComparisonArm = ComparisonArm::WithSkill;
+
+    fn plan(seed: u64) -> IterationPlan {
+        IterationPlan {
+            skill: "sha256:a".to_owned(),
+            baseline: "without".to_owned(),
+            cases: "sha256:b".to_owned(),
+            selected: vec!["1".to_owned()],
+            catalog: "sha256:c".to_owned(),
+            model: "p/m".to_owned(),
+            judge: None,
+            agent: "clerk".to_owned(),
+            seed,
+            runs: Some(3),
+        }
+    }
+
+    fn finished(number: u32, outcome: RunOutcome) -> FinishedRun {
+        let provenance = RunProvenance {
+            skill: None,
+            cases: String::new(),
+            catalog: String::new(),
+            model: "p/m".to_owned(),
+            judge: None,
+            seed: 7,
+            outcome,
+            reason: None,
+        };
+        let results = vec![AssertionResult::checked("x", true, "y")];
+        let grading = GradingFile::new(results, ExecutionMetrics::default(), provenance);
+        let report = ModelRunReport { number, grading, timing: RunTiming::new(10, 20, None) };
+        let file = TreeFile { path: "a/b.txt".into(), bytes: b"x".to_vec(), executable: false };
+        FinishedRun {
+            report,
+            lines: vec![serde_json::json!({"role": "user"})],
+            outputs: vec![file],
+        }
+    }
+
+    #[test]
+    fn runs_are_stored_as_whole() {
+        let results = tempfile::tempdir().unwrap();
+        let (iteration, _lock) = IterationDirectory::open(results.path(), &plan(7)).unwrap();
+        let case = PlannedCase {
+            name: "greet/ada".to_owned(),
+            text: "Greet Ada".to_owned(),
+            kind: ModelCaseKind::Output,
+            split: CaseSplit::Train,
+            agent: None,
+            output: None,
+        };
+        let run = |number| PlannedRun { case: 0, arm: ARM, number };
+        assert_eq!(iteration.load_run(&case, run(1)).unwrap(), None);
+        // A directory that a killed process left is not a run.
+        let place = iteration.path().join(case.directory()).join("with_skill");
+        fs::create_dir_all(place.join(".partial-1/outputs/other")).unwrap();
+        assert_eq!(iteration.load_run(&case, run(1)).unwrap(), None);
+        let valid = finished(1, RunOutcome::Valid);
+        iteration.store_run(&case, ARM, &valid).unwrap();
+        assert_eq!(iteration.load_run(&case, run(1)).unwrap(), Some(valid.report));
+        assert!(place.join("run-1/outputs/a/b.txt").is_file());
+        assert!(!place.join("run-1/outputs/other").exists());
+        assert!(!place.join(".partial-1").exists());
+        iteration.store_run(&case, ARM, &finished(2, RunOutcome::Invalid)).unwrap();
+        assert!(place.join("invalid-2/grading.json").is_file());
+        assert!(iteration.load_run(&case, run(2)).unwrap().is_some());
+    }
+
+    #[test]
+    fn unfinished_iteration_with_same_plan_resumes() {
+        let results = tempfile::tempdir().unwrap();
+        let open = |seed| IterationDirectory::open(results.path(), &plan(seed)).unwrap();
+        let name = |(iteration, _): &(IterationDirectory, DirectoryLock)| {
+            let name = iteration.path().file_name().unwrap().to_str().unwrap().to_owned();
+            (name, iteration.is_resumed())
+        };
+        assert_eq!(name(&open(7)), ("iteration-1".to_owned(), false));
+        assert_eq!(name(&open(7)), ("iteration-1".to_owned(), true));
+        assert_eq!(name(&open(8)), ("iteration-2".to_owned(), false));
+        // The first one is no longer the last.
+        assert_eq!(name(&open(7)), ("iteration-3".to_owned(), false));
+        fs::write(results.path().join("iteration-3/benchmark.json"), "{}").unwrap();
+        assert_eq!(name(&open(7)), ("iteration-4".to_owned(), false));
+        let held = open(7);
+        assert!(matches!(
+            IterationDirectory::open(results.path(), &plan(7)),
+            Err(EvalError::Lock(_))
+        ));
+        drop(held);
+    }
+}

@@ -1,0 +1,350 @@
+//! Tests of `skillhost skill test --model`: real runs in homes of their own, with scripted models.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use test_support::{Output, TestHome};
+
+use crate::fixtures::{agent_manifest, shipped_manifest};
+
+/// The price makes 1,000 tokens cost a cent.
+const SETTINGS: &str = "models:\n  default: noisy/m\n  providers:\n    noisy: {wire: script, script: \
+                        model.yaml}\n    court: {wire: script, script: judge.yaml}\n  known:\n    \
+                        noisy/m: {price: {input: 10, output: 10}}\n";
+
+/// A model that greets properly only if it has read the skill.
+const MODEL: &str = "rules:
+  - when: {user: [greet], turn: 0, offered: read_skill, system: [Greets people]}
+    call: {tool: read_skill, arguments: {skill_id: greet}}
+  - when: {answered: read_skill, failed: false}
+    say: Hello Ada, welcome.
+  - say: I do not know.
+";
+
+const TRIGGERS: &str = r#"[{"query": "greet Ada", "should_trigger": true},
+    {"query": "brew some tea", "should_trigger": false}]"#;
+
+fn greet_skill(description: &str) -> String {
+    format!("---\nname: greet\ndescription: {description}\n---\nSay hello and welcome.\n")
+}
+
+fn evals(assertions: &Value) -> String {
+    json!({"skill_name": "greet", "evals": [
+        {"id": "ada", "prompt": "Please greet Ada.", "assertions": assertions},
+    ]})
+    .to_string()
+}
+
+/// Creates a home with the skill `greet`, its cases, and an agent without other tools than those of
+/// skills, files and commands.
+fn eval_home(model: &str, assertions: &Value) -> TestHome {
+    let agent =
+        "  instructions: You work.\n  uses_tools: [skill_registry, core_tools, run_command]\n";
+    TestHome::new()
+        .manifest("skill_registry", &shipped_manifest("skill_registry"))
+        .manifest("core_tools", &shipped_manifest("core_tools"))
+        .manifest("orchestrator_agent", &agent_manifest("orchestrator_agent", agent))
+        .skill("greet", &greet_skill("Greets people. Use when somebody arrives."))
+        .file("sandbox/skills/greet/evals/evals.json", evals(assertions))
+        .file("sandbox/skills/greet/evals/triggers.json", TRIGGERS)
+        .file("model.yaml", model)
+        .file("judge.yaml", "rules: [{say: none}]\n")
+        .settings(SETTINGS)
+        .trusted()
+}
+
+fn contains(value: &str) -> Value {
+    json!([{"type": "contains", "value": value}])
+}
+
+fn test_greet(home: &TestHome, more: &[&str]) -> Output {
+    let base = ["skill", "test", "greet", "--model", "noisy/m", "--out", "out", "--json"];
+    home.skillhost(base.iter().chain(more))
+}
+
+fn report(output: &Output) -> Value {
+    output.json()["models"][0].clone()
+}
+
+fn counts(rate: &Value) -> (u64, u64) {
+    (rate["successes"].as_u64().unwrap(), rate["trials"].as_u64().unwrap())
+}
+
+fn read_json(path: &Path) -> Value {
+    serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
+}
+
+/// The directories of finished runs below a directory.
+fn finished_runs(directory: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let Ok(entries) = fs::read_dir(directory) else { return found };
+    for entry in entries {
+        let path = entry.unwrap().path();
+        if path.join("grading.json").is_file() {
+            found.push(path);
+        } else if path.is_dir() {
+            found.extend(finished_runs(&path));
+        }
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn runs_compare_both_arms() {
+    let home = eval_home(MODEL, &contains("Hello Ada"));
+    let files = ["--junit", "report.xml", "--html", "report.html"];
+    let output = test_greet(&home, &files).success();
+    let report = report(&output);
+    let arm = |name: &str| {
+        let arms = report["arms"].as_array().unwrap();
+        arms.iter().find(|arm| arm["arm"] == name).unwrap().clone()
+    };
+    assert_eq!(counts(&arm("with_skill")["passed"]), (3, 3));
+    assert_eq!(counts(&arm("without_skill")["passed"]), (0, 3));
+    assert_eq!((counts(&report["recall"]), counts(&report["precision"])), ((3, 3), (3, 3)));
+    assert_eq!(report["comparison"]["verdict"], "thin");
+
+    let iteration = home.path("out/iteration-1");
+    assert_eq!(finished_runs(&iteration).len(), 12);
+    let run = iteration.join("eval-ada/with_skill/run-1");
+    let grading = read_json(&run.join("grading.json"));
+    assert_eq!(grading["summary"]["pass_rate"], 1.0);
+    assert_eq!(grading["expectations"], grading["assertion_results"]);
+    assert_eq!(grading["skillhost"]["model"], "noisy/m");
+    let without = read_json(&iteration.join("eval-ada/without_skill/run-1/grading.json"));
+    assert_eq!(without["skillhost"].get("skill"), None);
+    let transcript = fs::read_to_string(run.join("transcript.jsonl")).unwrap();
+    assert!(transcript.contains("Say hello and welcome."), "{transcript}");
+    let timing = read_json(&run.join("timing.json"));
+    let cost = timing["total_tokens"].as_f64().unwrap() / 1e5;
+    assert!((timing["cost_usd"].as_f64().unwrap() - cost).abs() < 1e-9, "{timing}");
+    let benchmark = read_json(&iteration.join("benchmark.json"));
+    assert_eq!(benchmark["run_summary"]["delta"]["pass_rate"], "+1.00");
+    assert_eq!(benchmark["runs"].as_array().unwrap().len(), 6);
+
+    let junit = fs::read_to_string(home.path("report.xml")).unwrap();
+    assert!(junit.contains("name=\"greet model\" tests=\"4\""), "{junit}");
+    let html = fs::read_to_string(home.path("report.html")).unwrap();
+    assert!(html.contains("<svg") && html.contains("without_skill") && !html.contains("<script"));
+
+    // A finished iteration is not continued, and the home has no trace of the runs.
+    drop(test_greet(&home, &[]).success());
+    assert!(home.path("out/iteration-2/benchmark.json").is_file());
+    assert!(!home.path("sandbox/data/kernel/threads").exists());
+}
+
+#[test]
+fn chance_makes_cases_mixed() {
+    let noisy = MODEL.replace(
+        "    say: Hello Ada, welcome.\n",
+        "    chance: 0.6\n    say: Hello Ada, welcome.\n",
+    );
+    let home = eval_home(&format!("seed: 5\n{noisy}"), &contains("Hello Ada"));
+    let output =
+        test_greet(&home, &["--runs", "20", "--only", "greet/ada", "--junit", "report.xml"]);
+    let report = report(&output);
+    let (passed, runs) = counts(&report["arms"][0]["passed"]);
+    assert!((6..=18).contains(&passed) && runs == 20, "{passed} of {runs}");
+    let junit = fs::read_to_string(home.path("report.xml")).unwrap();
+    assert!(junit.contains("flakyFailure"), "{junit}");
+}
+
+#[test]
+fn descriptions_move_recall_and_precision() {
+    // The model follows the catalog: it reads a skill that claims everything.
+    let model = "rules:
+  - when: {turn: 0, system: [every task]}
+    call: {tool: read_skill, arguments: {skill_id: greet}}
+  - when: {turn: 0, user: [greet], system: [Greets people]}
+    call: {tool: read_skill, arguments: {skill_id: greet}}
+  - say: Done.
+";
+    let rates = |description: &str| {
+        let home = eval_home(model, &contains("Done"));
+        home.write("sandbox/skills/greet/SKILL.md", greet_skill(description));
+        let report = report(&test_greet(&home, &["--only", "greet/q*", "--runs", "10"]));
+        (counts(&report["recall"]), report["precision"].clone())
+    };
+    let (recall, precision) = rates("Greets people. Use when somebody arrives.");
+    assert_eq!((recall, counts(&precision)), ((10, 10), (10, 10)));
+    let (recall, precision) = rates("Helps with every task.");
+    assert_eq!((recall, counts(&precision)), ((10, 10), (10, 20)));
+    let (recall, precision) = rates("Does things.");
+    assert_eq!((recall, precision), ((0, 10), Value::Null));
+}
+
+#[test]
+fn broken_harness_is_no_zero() {
+    let home = eval_home(MODEL, &contains("Hello"));
+    home.write(
+        "skillhost.yaml",
+        format!("{SETTINGS}extensions: {{skill_registry: {{skills: {{greet: off}}}}}}\n"),
+    );
+    let output = test_greet(&home, &[]).exits(5);
+    assert!(output.stderr.contains("the harness cannot see triggers: `/greet`"), "{output}");
+    assert_eq!(finished_runs(&home.path("out")).len(), 0);
+    // An agent that cannot read skills.
+    let home = eval_home(MODEL, &contains("Hello"));
+    let deaf =
+        agent_manifest("orchestrator_agent", "  instructions: You work.\n  uses_tools: []\n");
+    home.write("manifests/orchestrator_agent/manifest.yaml", deaf);
+    let output = test_greet(&home, &[]).exits(5);
+    assert!(output.stderr.contains("a model cannot read `greet`"), "{output}");
+}
+
+#[test]
+fn silent_models_are_invalid() {
+    let home = eval_home("rules: [{when: {user: never}, say: x}]\n", &contains("Hello"));
+    let report = report(&test_greet(&home, &["--runs", "2"]).exits(5));
+    assert_eq!(report["arms"][0]["passed"], Value::Null);
+    // Two runs of the prompt and of each query.
+    assert_eq!((&report["arms"][0]["invalid"], &report["recall"]), (&json!(6), &Value::Null));
+    assert!(home.path("out/iteration-1/eval-ada/with_skill/invalid-1/grading.json").is_file());
+    let same = eval_home("rules: [{say: Hello Ada}]\n", &contains("Hello Ada"));
+    let output = test_greet(&same, &["--only", "greet/ada"]).success();
+    assert_eq!(output.json()["models"][0]["comparison"]["train"]["mean"], 0.0);
+}
+
+#[test]
+fn budgets_stop_before_requests() {
+    let home = eval_home(MODEL, &contains("Hello Ada"));
+    for budget in [["--budget-usd", "0"], ["--budget-tokens", "0"]] {
+        let output = test_greet(&home, &budget).exits(5);
+        assert!(output.stderr.contains("the runs need more than the budget"), "{output}");
+    }
+    assert_eq!(finished_runs(&home.path("out")).len(), 0);
+    let whole = report(&test_greet(&home, &[]).success())["spent"].clone();
+    let tokens = whole["tokens"].as_u64().unwrap();
+    let longest = tokens / whole["requests"].as_u64().unwrap() * 3;
+
+    let home = eval_home(MODEL, &contains("Hello Ada"));
+    let limit = tokens * 9 / 10;
+    let limited = report(&test_greet(&home, &["--budget-tokens", &limit.to_string()]).exits(5));
+    let spent = limited["spent"]["tokens"].as_u64().unwrap();
+    assert!(spent <= limit + longest, "{spent} of {limit}");
+    let finished = finished_runs(&home.path("out/iteration-1"));
+    assert!(finished.len() < 12 && !home.path("out/iteration-1/benchmark.json").exists());
+    // With more budget the same iteration goes on, and no finished run is made again.
+    let written =
+        |path: &PathBuf| fs::metadata(path.join("grading.json")).unwrap().modified().unwrap();
+    let before: Vec<_> = finished.iter().map(written).collect();
+    let resumed = report(&test_greet(&home, &[]).success());
+    assert_eq!(finished_runs(&home.path("out/iteration-1")).len(), 12);
+    assert_eq!(finished.iter().map(written).collect::<Vec<_>>(), before);
+    let all = resumed["spent"]["tokens"].as_u64().unwrap();
+    assert!(all <= tokens + longest * 2, "{all}, {tokens} without the interruption");
+}
+
+#[test]
+fn wrong_arguments_spend_nothing() {
+    let home = eval_home(MODEL, &contains("Hello"));
+    let exit = |args: &[&str], code: i32, text: &str| {
+        let output = home.skillhost(["skill", "test"].iter().chain(args)).exits(code);
+        assert!(output.stderr.contains(text), "{output}");
+    };
+    exit(&["greet", "--tier", "model"], 2, "--tier requires --model");
+    exit(&["greet", "--model", "court/m", "--budget-usd", "1"], 2, "the price of model `court/m`");
+    exit(&["greet", "--model", "court/m", "--threshold", "2"], 2, "--threshold is a rate");
+    exit(&["greet", "--model", "noisy/m", "--against", "x"], 2, "`x` is not a baseline");
+    exit(&["greet", "--model", "missing/m"], 3, "provider `missing` not found");
+    exit(&["other", "--model", "noisy/m"], 3, "`other`");
+    let unknown = home.skillhost(["skill", "test", "greet", "--model", "noisy/m", "--agent", "x"]);
+    assert!(unknown.exits(3).stderr.contains("agent `x` not found"));
+    home.write(
+        "sandbox/skills/greet/evals/evals.json",
+        "{\"skill_name\": \"other\", \"evals\": []}",
+    );
+    let output = home.skillhost(["skill", "test", "greet", "--model", "noisy/m"]).exits(2);
+    assert!(output.stdout.contains("the file is about `other`"), "{output}");
+    assert!(!home.path("sandbox/data/kernel/evals").exists());
+}
+
+#[test]
+fn assertions_pass_fail_and_skip() {
+    let model = "rules:
+  - when: {turn: 0}
+    call:
+      - {tool: write_file, arguments: {path: 'workspace:work/out/a.txt', content: new}}
+      - {tool: write_file, arguments: {path: 'workspace:work/note.md', content: changed}}
+      - {tool: run_command, arguments: {command: 'make -j2 test', directory: 'workspace:work'}}
+  - say: |
+      Caf\u{e9} in March. W-9 is done.
+";
+    let typed = |kind: &str, value: &str| json!({"type": kind, "value": value});
+    let pass = json!([
+        typed("contains", "Cafe\u{301}"),
+        typed("not-contains", "April"),
+        typed("matches-regex", "/w-?9/i"),
+        typed("file-created", "out/*.txt"),
+        typed("file-modified", "note.md"),
+        typed("command-executed", "make *"),
+    ]);
+    let fail = json!([
+        typed("contains", "April"),
+        typed("not-contains", "March"),
+        typed("matches-regex", "^w"),
+        typed("file-created", "note.md"),
+        typed("file-modified", "out/*"),
+        typed("command-executed", "make test"),
+    ]);
+    let skip = json!([
+        typed("custom", "script: tests/x.py"),
+        typed("custom", "is polite"),
+        "names a month",
+    ]);
+    let home = eval_home(model, &pass);
+    home.write("sandbox/skills/greet/evals/suite.yaml", "tools: {write_file: real}\nruns: 1\n");
+    home.write("sandbox/skills/greet/evals/files/note.md", "old");
+    let with_file = |assertions: &Value| {
+        let mut file: Value = serde_json::from_str(&evals(assertions)).unwrap();
+        file["evals"][0]["files"] = json!(["evals/files/note.md"]);
+        home.write("sandbox/skills/greet/evals/evals.json", file.to_string());
+    };
+    let results = |output: &Output| {
+        let cases = output.json()["models"][0]["cases"].clone();
+        let results = cases[0]["runs"][0]["grading"]["assertion_results"].clone();
+        let passed = results.as_array().unwrap().iter().map(|result| result["passed"].as_bool());
+        (passed.collect::<Vec<_>>(), results.to_string())
+    };
+    let only = ["--only", "greet/ada"];
+    with_file(&pass);
+    let output = test_greet(&home, &only);
+    let (passed, text) = results(&output);
+    assert_eq!(passed, vec![Some(true); 6], "{text}");
+    drop(output.success());
+    let run = home.path("out/iteration-1/eval-ada/with_skill/run-1");
+    assert_eq!(fs::read_to_string(run.join("outputs/note.md")).unwrap(), "changed");
+    assert!(!home.path("sandbox/out").exists());
+
+    with_file(&fail);
+    let (passed, text) = results(&test_greet(&home, &only).exits(1));
+    assert_eq!(passed, vec![Some(false); 6], "{text}");
+
+    with_file(&skip);
+    let (passed, text) = results(&test_greet(&home, &only).exits(1));
+    assert_eq!(passed, vec![None; 3], "{text}");
+    assert!(home.path("out/iteration-3/eval-ada/with_skill/ungraded-1").is_dir());
+    let allowed = ["--only", "greet/ada", "--allow-skipped"];
+    drop(test_greet(&home, &allowed).success());
+}
+
+#[test]
+fn judges_need_evidence() {
+    let judged = |reply: &str| {
+        let home = eval_home("rules: [{say: 'March, July.'}]\n", &json!(["names two months"]));
+        home.write("judge.yaml", format!("rules: [{{say: '{reply}'}}]\n"));
+        let args = ["--only", "greet/ada", "--judge", "court/m", "--runs", "1"];
+        let output = test_greet(&home, &args);
+        let results = output.json()["models"][0]["cases"][0]["runs"][0]["grading"].clone();
+        results["assertion_results"][0].clone()
+    };
+    let passed = |reply: &str| judged(reply)["passed"].clone();
+    assert_eq!(passed(r#"{"passed": true, "evidence": "March, July."}"#), true);
+    assert_eq!(passed(r#"{"passed": true, "evidence": "April"}"#), false);
+    assert_eq!(passed(r#"{"passed": false, "evidence": ""}"#), false);
+    let prose = judged("Yes, it names two months.");
+    assert_eq!(prose["passed"], Value::Null);
+    assert!(prose["evidence"].as_str().unwrap().contains("not the required JSON"), "{prose}");
+}
