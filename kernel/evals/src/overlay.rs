@@ -67,6 +67,7 @@ impl EvalEnvironment<'_> {
         let root = directory.path().join("home");
         self.copy_home(&root)?;
         let candidates = root.join("candidates");
+        fs::create_dir(&candidates).map_err(EvalError::io(&candidates))?;
         if let Some(files) = skill.files {
             write_tree(files, &candidates.join(skill.id))?;
         }

@@ -121,7 +121,7 @@ impl ScriptModel {
     fn find_rule(&self, context: &ScriptContext<'_>) -> Option<&ScriptRule> {
         let mut rules = self.script.rules.iter();
         rules.find(|rule| {
-            let mut draws = || self.draws.next_unit(self.script.seed);
+            let draws = || self.draws.next_unit(self.script.seed);
             rule.when.matches(context) && rule.chance.is_none_or(|chance| draws() < chance)
         })
     }

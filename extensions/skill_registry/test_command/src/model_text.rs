@@ -86,7 +86,11 @@ pub(crate) fn describe_model_failure(case: &ModelCaseReport, failure: ModelCaseF
             let skipped = case.skipped_assertions();
             let first =
                 skipped.first().map(|result| format!("{}: {}", result.text, result.evidence));
-            format!("{} assertions not checked; {}", skipped.len(), first.unwrap_or_default())
+            let count = match skipped.len() {
+                1 => "1 assertion".to_owned(),
+                count => format!("{count} assertions"),
+            };
+            format!("{count} not checked; {}", first.unwrap_or_default())
         }
         ModelCaseFailure::Invalid => {
             let reason = case.runs.iter().find_map(|run| run.grading.skillhost.reason.clone());

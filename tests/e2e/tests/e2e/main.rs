@@ -86,6 +86,7 @@ mod mcp_tasks;
 mod mcp_values;
 mod model_kills;
 mod model_tests;
+mod model_versions;
 mod models;
 mod new_user;
 mod operations;

@@ -348,3 +348,43 @@ fn judges_need_evidence() {
     assert_eq!(prose["passed"], Value::Null);
     assert!(prose["evidence"].as_str().unwrap().contains("not the required JSON"), "{prose}");
 }
+
+#[test]
+fn stubs_replace_tools() {
+    let model = "rules:
+  - when: {turn: 0}
+    call: {tool: run_command, arguments: {command: 'touch made', directory: sandbox}}
+  - when: {answered: run_command, failed: true}
+    say: It was refused.
+  - when: {answered: run_command, answer: [Three tests]}
+    say: It said so.
+  - say: It had no output.
+";
+    let answer = |suite: &str, expected: &str| {
+        let home = eval_home(model, &contains(expected));
+        home.write("sandbox/skills/greet/evals/suite.yaml", suite);
+        drop(test_greet(&home, &["--only", "greet/ada", "--runs", "1"]).success());
+        assert!(!home.path("sandbox/made").exists());
+    };
+    answer("runs: 1\n", "It had no output.");
+    answer("tools: {run_command: {say: Three tests passed.}}\n", "It said so.");
+    answer("tools: {run_command: real}\n", "It was refused.");
+}
+
+#[test]
+fn cases_are_hidden_from_runs() {
+    let model = "rules:
+  - when: {turn: 0}
+    call:
+      - {tool: read_skill_resource, arguments: {skill_id: greet, path: evals/evals.json}}
+      - {tool: find_files, arguments: {}}
+  - say: '{{all read_skill_resource}}'
+";
+    let home = eval_home(model, &json!([{"type": "not-contains", "value": "Please greet Ada"}]));
+    home.write("sandbox/skills/greet/evals/suite.yaml", "tools: {find_files: real}\n");
+    let output = test_greet(&home, &["--only", "greet/ada", "--runs", "1"]).success();
+    let transcript = home.path("out/iteration-1/eval-ada/with_skill/run-1/transcript.jsonl");
+    let transcript = fs::read_to_string(transcript).unwrap();
+    // The prompt is there once, as the message of the user.
+    assert_eq!(transcript.matches("Please greet Ada").count(), 1, "{output}{transcript}");
+}

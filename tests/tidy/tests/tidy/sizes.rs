@@ -14,13 +14,13 @@ const MAX_CRATE: usize = 11_000;
 /// Crates that have more lines, with a limit near their present size, and why they have not been
 /// split yet.
 const LARGER_CRATES: &[(&str, usize, &str)] = &[
-    ("kernel/agents", 7_700, "its tools, its runs and the programs of skills call each other"),
+    ("kernel/agents", 7_760, "its tools, its runs and the programs of skills call each other"),
     ("kernel/console", 5_400, "its pages draw the same rows, subjects and forms"),
     ("kernel/core", 5_600, "the table of tools and the programs in it follow one state"),
     ("kernel/home", 6_520, "its settings, approvals and manifests are checked as one state"),
     ("kernel/host", 6_080, "it assembles all parts of a kernel and handles its own events"),
     ("kernel/mcp", 6_300, "requests, transports, tasks and consents share sessions"),
-    ("extensions/skill_registry/commands", 11_950, "one command line for all parts of a skill"),
+    ("extensions/skill_registry/commands", 12_020, "one command line for all parts of a skill"),
     (
         "kernel/tasks",
         8_800,
