@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use skill_evals::{
     AssertionResult, ExecutionMetrics, GradingFile, ModelCaseKind, ModelRunReport, RunObservations,
-    RunOutcome, RunProvenance, RunTiming, SpentAmounts,
+    RunProvenance, RunTiming, RunValidity, SpentAmounts,
 };
 use skillhost_agents::{RunError, RunRequest};
 use skillhost_conversation::{ModelErrorKind, Thread};
@@ -77,6 +77,7 @@ impl CaseRunner<'_> {
     ) -> Result<FinishedRun, RunStop> {
         let started = Instant::now();
         let mut spent = SpentAmounts::default();
+        // Each attempt has a workspace of its own: an earlier one may have left files.
         let mut attempt = self.attempt(case, serial * u64::from(MAX_ATTEMPTS)).await?;
         spent.add(attempt.run.spent);
         for number in 1..MAX_ATTEMPTS {
@@ -89,10 +90,10 @@ impl CaseRunner<'_> {
         }
         let duration = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
         let mut provenance =
-            RunProvenance { outcome: RunOutcome::Valid, ..self.provenance.clone() };
+            RunProvenance { outcome: RunValidity::Valid, ..self.provenance.clone() };
         let results = match (&attempt.invalid, &case.output) {
             (Some(reason), _) => {
-                provenance.outcome = RunOutcome::Invalid;
+                provenance.outcome = RunValidity::Invalid;
                 provenance.reason = Some(reason.clone());
                 Vec::new()
             }
@@ -104,9 +105,10 @@ impl CaseRunner<'_> {
             }
             (None, None) => vec![self.grade_query(case, &attempt)],
         };
+        // A run whose sentences were all skipped has no rate, and 0 would be one.
         let is_graded = results.iter().any(|result| result.passed.is_some());
         if attempt.invalid.is_none() && !is_graded {
-            provenance.outcome = RunOutcome::Ungraded;
+            provenance.outcome = RunValidity::Ungraded;
             provenance.reason = Some("no assertion was checked".to_owned());
         }
         let cost = (spent.requests > 0).then_some(spent.usd).flatten();
@@ -160,6 +162,7 @@ impl CaseRunner<'_> {
         let agents = self.overlay.kernel.agents();
         let ended = agents.run_agent(&mut thread, request, Arc::clone(&channel) as _).await;
         let run = self.overlay.models.finish_run();
+        // Before the error of the run, which only repeats the reason.
         if let Some(stop) = run.stop {
             return Err(RunStop::Spending(stop));
         }
@@ -215,6 +218,7 @@ impl CaseRunner<'_> {
                 _ => Ok(Some(error.to_string())),
             },
             RunError::EmptyReply { .. } => Ok(Some(error.to_string())),
+            // The model had its turns; that it did not finish is a result.
             RunError::Budget { .. } | RunError::Loop { .. } | RunError::ContextOverflow { .. } => {
                 Ok(None)
             }

@@ -44,12 +44,14 @@ pub(crate) async fn run_controls(
     overlay.models.start_run(limits);
     run_control(overlay, &mut thread, agent).await?;
     let run = overlay.models.finish_run();
+    // A call alone is no trigger: the tool may have refused it.
     let has_text = thread
         .messages()
         .iter()
         .any(|message| matches!(message, Message::Tool { is_error: false, .. }));
     report.is_read = run.has_read && has_text;
     report.first_tokens = run.first_tokens;
+    // The tested model again, for the runs.
     overlay.models.set_model(Arc::clone(model), true);
     Ok(report)
 }

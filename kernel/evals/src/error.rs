@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use skillhost_conversation::ModelError;
 use skillhost_files::{LockError, TreeError};
 use skillhost_home::HomeError;
-use skillhost_payload::CallError;
+use skillhost_payload::{CallError, OperatorCommand};
 
 /// An error that prevents runs, or their results.
 #[derive(Debug, thiserror::Error)]
@@ -73,7 +73,7 @@ impl EvalError {
             Self::UnknownPrice { model } => format!(
                 "add `models.known.{model}.price` to skillhost.yaml, or limit --budget-tokens"
             ),
-            Self::Agent { agent, .. } => format!("see: skillhost agent show {agent}"),
+            Self::Agent { .. } => format!("see: {}", OperatorCommand::ListAgents),
             Self::Harness { .. } => {
                 "check that the skill is enabled and that the agent may read it".to_owned()
             }
@@ -85,6 +85,7 @@ impl EvalError {
 
     /// Converts an error of a file.
     pub(crate) fn io(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        // Owned, because the caller may drop the path before the operation.
         let path = path.to_owned();
         move |source| Self::Io { path, source }
     }

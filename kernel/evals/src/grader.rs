@@ -38,6 +38,7 @@ impl RunGrader {
         files: &[(String, String)],
         spent: &mut SpentAmounts,
     ) -> Result<Vec<AssertionResult>, SpendingStop> {
+        // The same for all sentences of the run.
         let transcript = render_blinded(lines);
         let work = JudgedWork {
             task: &case.prompt,

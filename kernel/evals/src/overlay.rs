@@ -91,6 +91,7 @@ impl EvalEnvironment<'_> {
         let data = root.join("sandbox/data/kernel");
         fs::create_dir_all(&data).map_err(EvalError::io(&data))?;
         let manifests = self.home.manifests_dir();
+        // A link suffices: manifests are only read, and their libraries are opened from private copies.
         if manifests.is_dir() {
             symlink(&manifests, root.join("manifests")).map_err(EvalError::io(root))?;
         }
@@ -126,6 +127,7 @@ impl EvalEnvironment<'_> {
         };
         let roots: Vec<&SkillRoot> = std::iter::once(&first).chain(skill.roots).collect();
         registry.insert("roots".to_owned(), json!(roots));
+        // The files of a home of runs do not change.
         registry.insert("poll_interval_ms".to_owned(), json!(0));
         if skill.files.is_none() {
             let states = registry.entry("skills").or_insert_with(|| json!({}));

@@ -76,6 +76,7 @@ pub(crate) fn plan_runs(
     numbers: std::ops::RangeInclusive<u32>,
     seed: u64,
 ) -> Vec<PlannedRun> {
+    // Each look has another order.
     let first = u64::from(*numbers.start());
     let mut runs: Vec<PlannedRun> = Vec::new();
     for (index, case) in cases.iter().enumerate() {

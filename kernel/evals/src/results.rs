@@ -7,10 +7,10 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use skill_evals::{
-    BenchmarkFile, ComparisonArm, GradingFile, ModelRunReport, RunOutcome, RunTiming,
+    BenchmarkFile, ComparisonArm, GradingFile, ModelRunReport, RunTiming, RunValidity,
 };
 use skillhost_files::{
-    DirectoryLock, TreeFile, rename_synced, sync_tree, write_atomically, write_tree,
+    DirectoryLock, TreeFile, rename_synced, sync_tree, write_atomically, write_new_file, write_tree,
 };
 
 use crate::error::EvalError;
@@ -21,10 +21,10 @@ const LOCK_WAIT: Duration = Duration::from_secs(2);
 
 /// The names of the directories of runs, by their usability. Tools that aggregate results read those
 /// of valid runs alone.
-const OUTCOMES: [(RunOutcome, &str); 3] = [
-    (RunOutcome::Valid, "run"),
-    (RunOutcome::Ungraded, "ungraded"),
-    (RunOutcome::Invalid, "invalid"),
+const OUTCOMES: [(RunValidity, &str); 3] = [
+    (RunValidity::Valid, "run"),
+    (RunValidity::Ungraded, "ungraded"),
+    (RunValidity::Invalid, "invalid"),
 ];
 
 /// The circumstances of an iteration: runs with others are not comparable.
@@ -121,6 +121,7 @@ impl IterationDirectory {
         fs::create_dir_all(&place).map_err(EvalError::io(&place))?;
         let metadata = serde_json::json!({"eval_id": case.name, "prompt": case.text});
         let file = top.join("eval_metadata.json");
+        // The same for all runs of the case.
         if !file.exists() {
             write_atomically(&file, metadata.to_string().as_bytes())
                 .map_err(EvalError::io(&file))?;
@@ -142,7 +143,7 @@ impl IterationDirectory {
         }
         let text = |name: &str, text: String| {
             let path = partial.join(name);
-            fs::write(&path, text).map_err(EvalError::io(&path))
+            write_new_file(&path, text.as_bytes(), None).map_err(EvalError::io(&path))
         };
         text("transcript.jsonl", transcript)?;
         text("timing.json", to_json(&report.timing)?)?;
@@ -177,6 +178,7 @@ fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, EvalError
 
 /// Returns the highest number of an iteration.
 fn last_iteration(results: &Path) -> Result<Option<u32>, EvalError> {
+    // Not the first free number: a removed iteration must not be reused by an older plan.
     let mut last = None;
     for entry in fs::read_dir(results).map_err(EvalError::io(results))? {
         let name = entry.map_err(EvalError::io(results))?.file_name();
@@ -209,7 +211,7 @@ mod tests {
         }
     }
 
-    fn finished(number: u32, outcome: RunOutcome) -> FinishedRun {
+    fn finished(number: u32, outcome: RunValidity) -> FinishedRun {
         let provenance = RunProvenance {
             skill: None,
             cases: String::new(),
@@ -249,13 +251,13 @@ mod tests {
         let place = iteration.path().join(case.directory()).join("with_skill");
         fs::create_dir_all(place.join(".partial-1/outputs/other")).unwrap();
         assert_eq!(iteration.load_run(&case, run(1)).unwrap(), None);
-        let valid = finished(1, RunOutcome::Valid);
+        let valid = finished(1, RunValidity::Valid);
         iteration.store_run(&case, ARM, &valid).unwrap();
         assert_eq!(iteration.load_run(&case, run(1)).unwrap(), Some(valid.report));
         assert!(place.join("run-1/outputs/a/b.txt").is_file());
         assert!(!place.join("run-1/outputs/other").exists());
         assert!(!place.join(".partial-1").exists());
-        iteration.store_run(&case, ARM, &finished(2, RunOutcome::Invalid)).unwrap();
+        iteration.store_run(&case, ARM, &finished(2, RunValidity::Invalid)).unwrap();
         assert!(place.join("invalid-2/grading.json").is_file());
         assert!(iteration.load_run(&case, run(2)).unwrap().is_some());
     }

@@ -39,6 +39,7 @@ impl Channel for RunChannel {
     fn on_event(&self, event: &RunEvent) {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         match event {
+            // Calls of agents that received a delegated task, too.
             RunEvent::ToolStarted { tool, arguments, .. } => {
                 seen.metrics.total_tool_calls += 1;
                 seen.commands.extend(commands_of_call(tool, arguments).into_iter().flatten());

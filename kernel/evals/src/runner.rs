@@ -6,7 +6,7 @@ use skill_catalog::{Store, StoreOptions, SystemClock};
 use skill_evals::{
     ArmFigures, BenchmarkFile, BenchmarkMetadata, BenchmarkResult, BenchmarkRun, BenchmarkSummary,
     ComparisonArm, ModelCaseKind, ModelCaseReport, ModelReport, ModelRunReport, PAIRED_LOOKS,
-    PairedReport, RunOutcome, RunProvenance, SpentAmounts, assess_pairs,
+    PairedReport, RunProvenance, RunValidity, SpentAmounts, assess_pairs,
 };
 use skill_testing::{BaselineVersion, ModelTestRequest};
 use skillhost_control::DEFAULT_AGENT;
@@ -124,6 +124,7 @@ impl<'a> IterationSetup<'a> {
             Ok::<_, EvalError>((Arc::new(directory), meter, lock))
         });
         let (directory, meter, lock) = opened.await??;
+        // Not a part of the plan: it only interprets the runs.
         let threshold = request.threshold.unwrap_or(suite.threshold);
         Ok(Self {
             request,
@@ -161,7 +162,7 @@ impl<'a> IterationSetup<'a> {
         Ok(ArmKernels { with, base, without })
     }
 
-    /// Runs the controls, then the cases until the arms can be told apart.
+    /// Runs the controls, then the cases until the arms differ beyond the noise.
     async fn run_arms(
         &self,
         kernels: &ArmKernels,
@@ -213,6 +214,7 @@ impl<'a> IterationSetup<'a> {
     async fn check_budget(&self, tokens: u64) -> Result<(), EvalError> {
         let last = self.looks.first().copied().unwrap_or(1);
         let runs = plan_runs(&self.cases, self.arm, 1..=last, self.request.seed);
+        // Finished runs of a resumed iteration cost no more.
         let mut left = 0_u64;
         for run in runs {
             left += u64::from(self.load_run(run).await?.is_none());
@@ -261,7 +263,7 @@ impl<'a> IterationSetup<'a> {
                 model: self.plan.model.clone(),
                 judge: self.plan.judge.clone(),
                 seed: self.request.seed,
-                outcome: RunOutcome::Valid,
+                outcome: RunValidity::Valid,
                 reason: None,
             },
         };

@@ -28,7 +28,7 @@ struct RequestLine {
 }
 
 /// A request that may be sent.
-pub(crate) struct OpenRequest {
+pub(crate) struct SentRequest {
     id: u64,
 }
 
@@ -120,12 +120,13 @@ impl SpendingMeter {
     pub(crate) async fn start(
         self: &Arc<Self>,
         estimate: SpentAmounts,
-    ) -> Result<OpenRequest, SpendingStop> {
+    ) -> Result<SentRequest, SpendingStop> {
         self.check(estimate)?;
         let meter = Arc::clone(self);
+        // On disk before the request is: a killed process has paid for it.
         let recorded = spawn_blocking(move || meter.record(None, estimate)).await;
         match recorded {
-            Ok(Ok(id)) => Ok(OpenRequest { id }),
+            Ok(Ok(id)) => Ok(SentRequest { id }),
             Ok(Err(error)) => {
                 // Without the record, a resumed process would spend the amount again.
                 Err(SpendingStop { reason: format!("{}: {error}", self.path.display()) })
@@ -135,7 +136,7 @@ impl SpendingMeter {
     }
 
     /// Records the usage of a request.
-    pub(crate) async fn finish(self: &Arc<Self>, request: OpenRequest, used: SpentAmounts) {
+    pub(crate) async fn finish(self: &Arc<Self>, request: SentRequest, used: SpentAmounts) {
         let meter = Arc::clone(self);
         // On an error the estimate counts.
         let _ = spawn_blocking(move || meter.record(Some(request.id), used)).await;

@@ -98,6 +98,7 @@ impl ModelSource for WatchedSource {
         _name: Option<&str>,
         _agent: &str,
     ) -> Result<Arc<dyn ModelProvider>, ModelError> {
+        // Agents that receive tasks use the tested model as well, so that every request has its price.
         let metadata = self.0.with_state(|state| state.model.metadata().clone());
         Ok(Arc::new(WatchedModel { models: Arc::clone(&self.0), metadata }))
     }
@@ -124,6 +125,7 @@ impl ModelProvider for WatchedModel {
             state.run.record_request(request);
             (Arc::clone(&state.model), state.is_metered, state.run.is_over())
         });
+        // The request after the last one is not sent.
         if is_over {
             models.with_state(|state| state.run.limits.cancel.cancel());
             return Err(stop_error(&self.metadata.name, "the run has ended"));

@@ -45,6 +45,7 @@ impl RunWorkspace {
             let relative = RelPath::new(input).map_err(invalid)?;
             let missing = |_| EvalError::io(&source)(std::io::ErrorKind::NotFound.into());
             let (file, metadata) = jail::open_file(&opened, &relative).map_err(missing)?;
+            // Checked before the copy, which is limited as well: the file may grow.
             if metadata.len() > MAX_INPUT {
                 return Err(EvalError::io(&source)(std::io::ErrorKind::FileTooLarge.into()));
             }

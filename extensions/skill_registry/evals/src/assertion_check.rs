@@ -101,6 +101,7 @@ fn search(text: &str, value: &str) -> Result<Option<String>, String> {
             other => return Err(format!("the expression has an unknown flag `{other}`")),
         };
     }
+    // An expression that is not valid fails in every run, so that its author sees it.
     let expression = builder.build().map_err(|error| match error {
         regex::Error::CompiledTooBig(_) => "the expression needs more than 1 MiB".to_owned(),
         error => {
@@ -115,6 +116,7 @@ fn search(text: &str, value: &str) -> Result<Option<String>, String> {
 
 /// Divides `/pattern/flags`; any other text is a pattern without flags.
 fn split_flags(value: &str) -> (&str, &str) {
+    // The text after the last slash is flags only if it has none but lower-case letters.
     let inside = value.strip_prefix('/').and_then(|rest| rest.rsplit_once('/'));
     match inside {
         Some((pattern, flags)) if flags.chars().all(|flag| flag.is_ascii_lowercase()) => {

@@ -162,6 +162,7 @@ impl BenchmarkSummary {
         let with_skill = summarize_arm(runs, ComparisonArm::WithSkill);
         let without_skill = summarize_arm(runs, ComparisonArm::WithoutSkill);
         let old_skill = summarize_arm(runs, ComparisonArm::OldSkill);
+        // A benchmark has one baseline: a home without the skill, or another version.
         let delta = match (with_skill, without_skill.or(old_skill)) {
             (Some(with), Some(base)) => ArmDelta {
                 pass_rate: format!("{:+.2}", with.pass_rate.mean - base.pass_rate.mean),
@@ -177,6 +178,7 @@ impl BenchmarkSummary {
 fn summarize_arm(runs: &[BenchmarkRun], arm: ComparisonArm) -> Option<ArmSummary> {
     let own: Vec<&BenchmarkResult> =
         runs.iter().filter(|run| run.configuration == arm).map(|run| &run.result).collect();
+    // An arm without a valid run has no mean, and a zero would be read as one.
     if own.is_empty() {
         return None;
     }
@@ -187,6 +189,7 @@ fn summarize_arm(runs: &[BenchmarkRun], arm: ComparisonArm) -> Option<ArmSummary
     Some(ArmSummary {
         pass_rate: summarize(&|run| run.pass_rate),
         time_seconds: summarize(&|run| run.time_seconds),
+        // Exact up to 2^53 tokens.
         tokens: summarize(&|run| run.tokens as f64),
     })
 }
@@ -196,7 +199,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::grading::{ExecutionMetrics, RunOutcome, RunProvenance};
+    use crate::grading::{ExecutionMetrics, RunProvenance, RunValidity};
 
     fn run(arm: ComparisonArm, number: u32, passed: bool, tokens: u64) -> BenchmarkRun {
         let results = vec![AssertionResult::checked("x", passed, "y")];
@@ -208,7 +211,7 @@ mod tests {
             model: String::new(),
             judge: None,
             seed: 0,
-            outcome: RunOutcome::Valid,
+            outcome: RunValidity::Valid,
             reason: None,
         };
         let grading = GradingFile::new(results.clone(), metrics, provenance);

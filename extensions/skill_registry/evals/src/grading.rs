@@ -33,7 +33,7 @@ pub struct GradingSummary {
 /// The usability of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum RunOutcome {
+pub enum RunValidity {
     /// Its results count.
     Valid,
     /// The model replied, but no assertion could be checked.
@@ -60,7 +60,7 @@ pub struct RunProvenance {
     /// The seed.
     pub seed: u64,
     /// The usability of the run.
-    pub outcome: RunOutcome,
+    pub outcome: RunValidity,
     /// The reason why a run is not valid.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -127,6 +127,7 @@ impl GradingSummary {
             u32::try_from(found).unwrap_or(u32::MAX)
         };
         let (passed, failed, skipped) = (count(Some(true)), count(Some(false)), count(None));
+        // Skipped assertions are in the total alone, so that they move no rate.
         let checked = passed + failed;
         let pass_rate = match checked {
             0 => 0.0,
@@ -145,6 +146,7 @@ impl GradingFile {
         skillhost: RunProvenance,
     ) -> Self {
         let summary = GradingSummary::from_results(&results);
+        // Both readers take the file as it is, so each finds its own name.
         let expectations = results.clone();
         Self { assertion_results: results, expectations, summary, execution_metrics, skillhost }
     }
@@ -173,7 +175,7 @@ mod tests {
             model: "p/m".to_owned(),
             judge: None,
             seed: 7,
-            outcome: RunOutcome::Valid,
+            outcome: RunValidity::Valid,
             reason: None,
         }
     }

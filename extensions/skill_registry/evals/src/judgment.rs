@@ -40,6 +40,7 @@ struct JudgeReply {
 /// Renders the message for a judge.
 #[must_use]
 pub fn render_judge_message(sentence: &str, work: &JudgedWork<'_>) -> String {
+    // The beginning has the calls that led to the result; a judge has a window, too.
     let end = work.transcript.floor_char_boundary(MAX_TRANSCRIPT);
     let files: Vec<_> =
         work.files.iter().map(|(path, text)| json!({"path": path, "text": text})).collect();
@@ -61,6 +62,7 @@ pub fn read_judgment(sentence: &str, reply: &str, work: &JudgedWork<'_>) -> Asse
         return AssertionResult::skipped(sentence, "the judge's reply is not the required JSON");
     };
     let JudgeReply { passed, evidence } = judgment;
+    // An absence cannot be quoted.
     if !passed {
         return AssertionResult::checked(sentence, false, evidence);
     }

@@ -51,8 +51,8 @@ pub use distractors::{DistractorSkill, distractor_skills};
 pub use eval_file::{ParsedOutputCases, cases_of_scenarios, parse_evals};
 pub use finding::{CaseFinding, MAX_CASE_FILE};
 pub use grading::{
-    AssertionResult, ExecutionMetrics, GradingFile, GradingSummary, RunOutcome, RunProvenance,
-    RunTiming,
+    AssertionResult, ExecutionMetrics, GradingFile, GradingSummary, RunProvenance, RunTiming,
+    RunValidity,
 };
 pub use judgment::{JUDGE_INSTRUCTIONS, JudgedWork, read_judgment, render_judge_message};
 pub use model_report::{

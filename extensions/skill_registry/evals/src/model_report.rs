@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::benchmark::ComparisonArm;
 use crate::case::CaseSplit;
-use crate::grading::{AssertionResult, GradingFile, RunOutcome, RunTiming};
+use crate::grading::{AssertionResult, GradingFile, RunTiming, RunValidity};
 use crate::paired_test::{ChangeVerdict, PairedCase, PairedReport};
 use crate::statistics::{RateInterval, SampleSummary};
 
@@ -144,7 +144,7 @@ impl ModelRunReport {
     /// Returns whether its results count.
     #[must_use]
     pub fn is_valid(&self) -> bool {
-        self.grading.skillhost.outcome == RunOutcome::Valid
+        self.grading.skillhost.outcome == RunValidity::Valid
     }
 
     /// Returns whether every checked assertion holds.
@@ -180,6 +180,7 @@ impl ModelCaseReport {
             count(valid().filter(passed).count()),
             count(valid().count()),
         );
+        // One skipped assertion leaves the case open even if all others hold.
         let is_skipped = runs.iter().any(|run| run.skipped().next().is_some());
         let is_enough = |rate: &RateInterval| match kind {
             ModelCaseKind::Negative => rate.rate < threshold,
@@ -207,6 +208,7 @@ impl ModelCaseReport {
     pub fn skipped_assertions(&self) -> Vec<&AssertionResult> {
         let mut skipped: Vec<&AssertionResult> = Vec::new();
         for result in self.runs.iter().flat_map(ModelRunReport::skipped) {
+            // The same reason in each run is one line of a report.
             if !skipped.contains(&result) {
                 skipped.push(result);
             }
@@ -215,7 +217,7 @@ impl ModelCaseReport {
     }
 
     fn invalid(&self) -> usize {
-        self.runs.iter().filter(|run| run.grading.skillhost.outcome == RunOutcome::Invalid).count()
+        self.runs.iter().filter(|run| run.grading.skillhost.outcome == RunValidity::Invalid).count()
     }
 }
 
@@ -249,6 +251,7 @@ impl ModelReport {
             let rates = cases.iter().filter(|case| case.kind == kind).filter_map(|case| case.rate);
             rates.fold((0, 0), |(hits, all), rate| (hits + rate.successes, all + rate.trials))
         };
+        // Queries with more runs count more, as each run is a trial.
         let (hits, expected) = sum(ModelCaseKind::Positive);
         let (wrong, _) = sum(ModelCaseKind::Negative);
         (RateInterval::from_counts(hits, expected), RateInterval::from_counts(hits, hits + wrong))
@@ -265,6 +268,7 @@ impl ModelReport {
                 .iter()
                 .find(|base| base.case == new.case && base.arm != ComparisonArm::WithSkill)?;
             let rate = |run: &ModelRunReport| f64::from(u8::from(run.passed()));
+            // Runs with the same number were made in the same part of the order.
             let pairs = new.runs.iter().filter_map(|run| {
                 let other = base.runs.iter().find(|other| other.number == run.number)?;
                 (run.is_valid() && other.is_valid()).then(|| (rate(other), rate(run)))
@@ -290,7 +294,7 @@ impl ModelReport {
     pub fn is_incomplete(&self) -> bool {
         let runs = || self.cases.iter().flat_map(|case| &case.runs);
         let is_invalid =
-            |run: &ModelRunReport| run.grading.skillhost.outcome == RunOutcome::Invalid;
+            |run: &ModelRunReport| run.grading.skillhost.outcome == RunValidity::Invalid;
         self.stopped.is_some() || (runs().next().is_some() && runs().all(is_invalid))
     }
 
@@ -316,7 +320,7 @@ mod tests {
     const WITH: ComparisonArm = ComparisonArm::WithSkill;
     const WITHOUT: ComparisonArm = ComparisonArm::WithoutSkill;
 
-    fn run(number: u32, passed: Option<bool>, outcome: RunOutcome) -> ModelRunReport {
+    fn run(number: u32, passed: Option<bool>, outcome: RunValidity) -> ModelRunReport {
         let results = vec![AssertionResult { text: "x".into(), passed, evidence: "y".into() }];
         let provenance = RunProvenance {
             skill: None,
@@ -334,7 +338,7 @@ mod tests {
 
     fn case(kind: ModelCaseKind, arm: ComparisonArm, passed: &[bool]) -> ModelCaseReport {
         let runs = passed.iter().zip(1..);
-        let runs = runs.map(|(passed, n)| run(n, Some(*passed), RunOutcome::Valid)).collect();
+        let runs = runs.map(|(passed, n)| run(n, Some(*passed), RunValidity::Valid)).collect();
         let names = ("q1".to_owned(), "Fill it in".to_owned());
         ModelCaseReport::new(names, kind, CaseSplit::Train, arm, runs, 0.5)
     }
@@ -359,14 +363,14 @@ mod tests {
         let make = |runs| {
             ModelCaseReport::new(names(), ModelCaseKind::Output, CaseSplit::Train, WITH, runs, 0.5)
         };
-        let invalid = run(1, None, RunOutcome::Invalid);
-        let one_valid = make(vec![invalid.clone(), run(2, Some(true), RunOutcome::Valid)]);
+        let invalid = run(1, None, RunValidity::Invalid);
+        let one_valid = make(vec![invalid.clone(), run(2, Some(true), RunValidity::Valid)]);
         assert_eq!(one_valid.rate.map(|rate| (rate.successes, rate.trials)), Some((1, 1)));
-        let mut none = run(1, Some(false), RunOutcome::Invalid);
+        let mut none = run(1, Some(false), RunValidity::Invalid);
         none.grading.assertion_results.clear();
         let none = make(vec![none]);
         assert_eq!((none.rate, none.failure), (None, Some(ModelCaseFailure::Invalid)));
-        let skipped = make(vec![run(1, None, RunOutcome::Ungraded)]);
+        let skipped = make(vec![run(1, None, RunValidity::Ungraded)]);
         assert_eq!((skipped.rate, skipped.failure), (None, Some(ModelCaseFailure::Skipped)));
         assert_eq!(skipped.skipped_assertions().len(), 1);
         let figures = ArmFigures::from_cases(WITH, &[one_valid, skipped]);
@@ -389,7 +393,7 @@ mod tests {
     #[test]
     fn arms_are_paired_by_number() {
         let mut base = case(ModelCaseKind::Output, WITHOUT, &[false, true, false]);
-        base.runs[1].grading.skillhost.outcome = RunOutcome::Invalid;
+        base.runs[1].grading.skillhost.outcome = RunValidity::Invalid;
         let cases = [case(ModelCaseKind::Output, WITH, &[true, true, false]), base];
         let paired = ModelReport::paired_cases(&cases);
         assert_eq!(paired[0].pairs, [(0.0, 1.0), (0.0, 0.0)]);

@@ -119,11 +119,13 @@ pub fn assess_pairs(cases: &[PairedCase], runs: usize) -> PairedReport {
     let train = PairedFigures::from_cases(cases.iter().filter(|case| !case.is_held_out));
     let held_out = PairedFigures::from_cases(cases.iter().filter(|case| case.is_held_out));
     let reversed = cases.iter().filter(|case| is_reversed(case)).count();
+    // A fixed number of runs may be larger than the last look.
     let is_last = PAIRED_LOOKS.last().is_some_and(|last| runs >= *last);
     let verdict = if held_out.cases < MIN_HELD_OUT {
         Some(ChangeVerdict::Thin)
     } else if train.is_worse() || held_out.is_worse() || reversed > 0 {
         Some(ChangeVerdict::Blocked)
+    // A gain that authors could not aim at; the visible cases alone prove none.
     } else if held_out.z >= Z_LIMIT && train.mean >= 0.0 {
         Some(ChangeVerdict::Better)
     } else if !is_last {

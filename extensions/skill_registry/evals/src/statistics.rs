@@ -29,6 +29,7 @@ impl RateInterval {
         if trials == 0 {
             return None;
         }
+        // A rate above 1 has no root below.
         let successes = successes.min(trials);
         let count = f64::from(trials);
         let rate = f64::from(successes) / count;
@@ -66,6 +67,7 @@ impl SampleSummary {
         let count = values.len() as f64;
         let mean = values.iter().sum::<f64>() / count;
         let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+        // That of a sample: a single value has no spread.
         let stddev = if values.len() > 1 { (squares / (count - 1.0)).sqrt() } else { 0.0 };
         let min = values.iter().copied().fold(f64::INFINITY, f64::min);
         let max = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);

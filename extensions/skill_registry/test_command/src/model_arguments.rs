@@ -69,6 +69,7 @@ impl ModelArgs {
     pub(crate) fn tests_routing(&self) -> bool {
         match self.tier {
             Some(tier) => tier != TestTier::Model,
+            // A model costs money, so its presence states the intention.
             None => self.model.is_none(),
         }
     }
@@ -89,6 +90,7 @@ impl ModelArgs {
         match (&self.model, requires_model) {
             (None, true) => Err(CliError::usage("--tier requires --model".to_owned())
                 .with_hint("see: skillhost model list")),
+            // A model in a script for all tiers does not turn the free one into a paid one.
             (Some(_), _) if self.tier == Some(TestTier::Routing) => Ok(None),
             (model, _) => Ok(model.as_deref()),
         }
@@ -106,6 +108,7 @@ impl ModelArgs {
         if let Some(id) = given.strip_prefix("proposal:").filter(|id| !id.is_empty()) {
             return Ok(BaselineChoice::Proposal(id.to_owned()));
         }
+        // `skill history` is often quoted with a `v`.
         given.trim_start_matches('v').parse().map(BaselineChoice::Version).map_err(|_| {
             CliError::usage(format!("--against: `{given}` is not a baseline"))
                 .with_hint("`without`, the number of a version, or `proposal:ID`")

@@ -66,6 +66,7 @@ fn render_interval(name: &str, rate: &RateInterval) -> Markup {
 
 /// Draws the mean tokens of the arms against their pass rates.
 fn render_tokens(arms: &[ArmFigures]) -> Markup {
+    // At least 1, because a plot has no width of 0.
     let most = arms.iter().map(|arm| arm.tokens.mean).fold(1.0, f64::max);
     let (width, height) = PLOT;
     let points: Vec<_> = arms

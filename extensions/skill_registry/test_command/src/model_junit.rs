@@ -14,6 +14,7 @@ pub(crate) fn to_model_suite(report: &ModelReport, allow_skipped: bool) -> TestS
         let failure = case.failure.filter(|it| !allow_skipped || *it != ModelCaseFailure::Skipped);
         let status = match failure {
             Some(failure) => {
+                // No valid run is an error of the circumstances, not a failure of the skill.
                 let kind = match failure {
                     ModelCaseFailure::Invalid => NonSuccessKind::Error,
                     _ => NonSuccessKind::Failure,
@@ -22,6 +23,7 @@ pub(crate) fn to_model_suite(report: &ModelReport, allow_skipped: bool) -> TestS
                 status.set_message(display_safe(&describe_model_failure(case, failure)));
                 status
             }
+            // A baseline without a valid run.
             None if case.rate.is_none() => TestCaseStatus::skipped(),
             None => {
                 let mut status = TestCaseStatus::success();

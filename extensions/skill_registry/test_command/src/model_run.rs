@@ -52,6 +52,7 @@ pub(crate) fn run_models(
     filter: &CaseFilter,
 ) -> Result<Vec<ModelReport>, CliError> {
     let with_cases = || skills.iter().filter(|skill| !skill.cases.is_empty());
+    // Two skills may have cases with the same id.
     let is_single = with_cases().nth(1).is_none();
     let mut reports = Vec::new();
     for skill in with_cases() {
@@ -59,6 +60,7 @@ pub(crate) fn run_models(
         let id = cases.skill_id.clone();
         cases.triggers.retain(|case| filter.admits_case(&id, &case.name, case.split));
         cases.outputs.retain(|case| filter.admits_case(&id, &case.name, case.split));
+        // A filter may leave none; a skill without cases has no runs.
         if cases.is_empty() {
             continue;
         }
@@ -93,6 +95,7 @@ pub(crate) fn run_models(
             results,
             budget: args.model.budget(),
         })?;
+        // The next skill would only meet the same limit.
         let is_stopped = report.stopped.is_some();
         reports.push(report);
         if is_stopped {
@@ -133,6 +136,7 @@ fn replace_file(own: &[TreeFile], file: TreeFile) -> Vec<TreeFile> {
     let mut files: Vec<TreeFile> =
         own.iter().filter(|other| other.path != file.path).cloned().collect();
     files.push(file);
+    // The digest of the files depends on their order.
     files.sort_by(|a, b| a.path.cmp(&b.path));
     without_cases(files)
 }

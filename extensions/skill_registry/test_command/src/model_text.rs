@@ -10,6 +10,7 @@ pub(crate) fn print_models(
     reports: &[ModelReport],
     allow_skipped: bool,
 ) -> Result<(), CliError> {
+    // Failures first, as in the part without a model: a reader starts there.
     for report in reports {
         for (case, failure) in report.failures(allow_skipped) {
             let reason = describe_model_failure(case, failure);
@@ -35,6 +36,7 @@ fn print_report(output: Output, report: &ModelReport) -> Result<(), CliError> {
         report.seed
     )))?;
     for arm in &report.arms {
+        // Invalid runs are stated next to the rate that lacks them.
         let invalid = match arm.invalid {
             0 => String::new(),
             count => format!(", {count} invalid"),

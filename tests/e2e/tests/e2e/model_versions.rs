@@ -61,7 +61,7 @@ fn verdict(output: &Output) -> (Value, Value, i64) {
 #[test]
 fn versions_are_compared_in_looks() {
     let home = version_home(SETTINGS)
-        .file("sandbox/skills/greet/evals/evals.json", prompts(4))
+        .file("sandbox/skills/greet/evals/evals.json", prompts(1))
         .file("sandbox/data/skill_registry/evals/greet/evals.json", prompts(8));
     // Records the first version, and then the second one.
     drop(home.skillhost(["skill", "history", "greet"]).success());
