@@ -197,8 +197,6 @@ pub fn commands_of_call(tool: &str, arguments: &str) -> Option<Vec<Vec<String>>>
 
 #[cfg(test)]
 mod tests {
-    use std::time::Instant;
-
     use super::*;
 
     fn observations() -> RunObservations {
@@ -255,7 +253,7 @@ mod tests {
 
     #[test]
     fn exploding_expressions_end_soon() {
-        let started = Instant::now();
+        // A search that backtracks would not end within the time limit of a test.
         let seen = RunObservations { answer: "a".repeat(20_000), ..observations() };
         for value in ["(a+)+b", "(a|a)*b", "(a{1,100}){1,100}b", "(?:a?){2000}a{2000}b"] {
             let AssertionCheck::Done(result) =
@@ -265,8 +263,6 @@ mod tests {
             };
             assert_eq!(result.passed, Some(false), "{value}");
         }
-        // A search that backtracks would take longer than the age of the universe.
-        assert!(started.elapsed().as_secs() < 60);
         let (_, reason) = check(AssertionType::MatchesRegex, "(a{1000}){1000}");
         assert_eq!(reason, "the expression needs more than 1 MiB");
     }

@@ -364,7 +364,7 @@ mod tests {
             ModelCaseReport::new(names(), ModelCaseKind::Output, CaseSplit::Train, WITH, runs, 0.5)
         };
         let invalid = run(1, None, RunValidity::Invalid);
-        let one_valid = make(vec![invalid.clone(), run(2, Some(true), RunValidity::Valid)]);
+        let one_valid = make(vec![invalid, run(2, Some(true), RunValidity::Valid)]);
         assert_eq!(one_valid.rate.map(|rate| (rate.successes, rate.trials)), Some((1, 1)));
         let mut none = run(1, Some(false), RunValidity::Invalid);
         none.grading.assertion_results.clear();
