@@ -73,6 +73,7 @@ impl EvalEnvironment<'_> {
         }
         let home = Home::open(&root, HomeSource::Argument)?;
         let settings = self.overlay_settings(&skill, candidates);
+        // Neither supervised nor followed: the kernel lives as long as the runs.
         let options = BootOptions {
             models: Arc::new(WatchedSource(Arc::clone(&models))),
             // The settings of the tested home are not followed.
@@ -140,6 +141,7 @@ impl EvalEnvironment<'_> {
 /// Returns the stubs of the tools that a suite does not call.
 fn to_stubs(suite: &SuiteSettings) -> ToolStubs {
     let mut stubs = ToolStubs::default();
+    // The texts about skills are the subject of the test.
     stubs.real_extensions.insert(REGISTRY.to_owned());
     for (tool, stub) in &suite.tools {
         match stub {

@@ -80,6 +80,7 @@ pub(crate) fn plan_runs(
     let first = u64::from(*numbers.start());
     let mut runs: Vec<PlannedRun> = Vec::new();
     for (index, case) in cases.iter().enumerate() {
+        // Both arms have the same numbers, by which they are paired.
         for arm in case.arms(baseline) {
             runs.extend(numbers.clone().map(|number| PlannedRun { case: index, arm, number }));
         }

@@ -69,6 +69,7 @@ impl IterationDirectory {
         if let Some(last) = last {
             let path = results.join(format!("iteration-{last}"));
             let stored = fs::read(path.join("plan.json")).ok();
+            // A plan of another version of the program is another plan.
             let stored: Option<IterationPlan> =
                 stored.and_then(|bytes| serde_json::from_slice(&bytes).ok());
             if stored.as_ref() == Some(plan) && !path.join("benchmark.json").exists() {

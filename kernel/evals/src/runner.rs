@@ -104,6 +104,7 @@ impl<'a> IterationSetup<'a> {
             }
         };
         let cases = plan_cases(&request.cases);
+        // Before the lock, because a catalog may be large.
         let catalog = digest_catalog(request).await?;
         let plan = IterationPlan {
             skill: format!("sha256:{}", files_digest(&request.files)),
@@ -271,6 +272,7 @@ impl<'a> IterationSetup<'a> {
         let serial = run.case as u64 * 1_000 + u64::from(run.number);
         let finished = runner.run_case(case, run, serial).await?;
         let (directory, case) = (Arc::clone(&self.directory), case.clone());
+        // Written before the next run starts, so that a kill loses one run at most.
         let stored = spawn_blocking(move || directory.store_run(&case, run.arm, &finished));
         Ok(stored.await.map_err(EvalError::from)??)
     }
@@ -347,6 +349,7 @@ impl<'a> IterationSetup<'a> {
             }));
         }
         let mut evals_run: Vec<String> = prompts().map(|case| case.case.clone()).collect();
+        // A case has an entry for each arm, one after the other.
         evals_run.dedup();
         let mut notes = report.notes.clone();
         let invalid: u32 = report.arms.iter().map(|arm| arm.invalid).sum();

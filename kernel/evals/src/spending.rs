@@ -68,6 +68,7 @@ impl SpendingMeter {
         for line in lines.iter().filter_map(|line| serde_json::from_slice::<RequestLine>(line).ok())
         {
             let amounts = SpentAmounts { requests: 1, tokens: line.tokens, usd: line.usd };
+            // Ids are not reused after a torn line.
             next_id = next_id.max(line.id + 1);
             if line.is_done {
                 open.remove(&line.id);

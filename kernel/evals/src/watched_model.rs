@@ -178,6 +178,7 @@ impl WatchedRun {
         let (text, calls) = (reply.text.clone(), reply.calls.clone());
         self.lines.push(json!(Message::Assistant { text, calls }));
         let id = &self.limits.skill_id;
+        // A request for the text counts even if the text is refused: the model has chosen.
         self.has_read |= reply.calls.iter().any(|call| is_read(call, id));
         // Only a hit ends a query early: a model may search before it reads.
         if self.has_read && self.limits.max_requests.is_some() {
@@ -224,6 +225,7 @@ pub(crate) async fn request_metered(
     };
     let estimate = TokenUsage { input: estimate_tokens(request), ..TokenUsage::default() };
     let open = meter.start(to_amounts(estimate)).await?;
+    // If the run is cancelled here, the record stays open and counts as estimated.
     let reply = model.stream(request, on_chunk).await;
     let used = match &reply {
         Ok(reply) => to_amounts(reply.usage),
@@ -288,6 +290,7 @@ impl ModelProvider for ControlModel {
         request: &ModelRequest,
         _on_chunk: &mut (dyn FnMut(ReplyChunk) + Send),
     ) -> Result<ModelReply, ModelError> {
+        // After the result of its call, a control ends.
         let has_called = matches!(request.messages.last(), Some(Message::Tool { .. }));
         Ok(match has_called || self.calls.is_empty() {
             true => ModelReply { text: "done".to_owned(), ..ModelReply::default() },

@@ -49,6 +49,7 @@ impl RunWorkspace {
             if metadata.len() > MAX_INPUT {
                 return Err(EvalError::io(&source)(std::io::ErrorKind::FileTooLarge.into()));
             }
+            // By its name alone: prompts speak of a file, not of the directory of the cases.
             let target = path.join(relative.split().1);
             let mut written = fs::OpenOptions::new()
                 .write(true)
@@ -92,6 +93,7 @@ impl ChangedFiles {
             self.created.contains(&file.path) || self.modified.contains(&file.path)
         };
         let texts = self.all.iter().filter(is_changed).filter_map(|file| {
+            // A judge cannot read an image.
             let text = std::str::from_utf8(&file.bytes).ok()?;
             let end = text.floor_char_boundary(MAX_JUDGED);
             Some((file.path.clone(), text[..end].to_owned()))

@@ -1,7 +1,7 @@
 //! The check of the assertions that need neither a judge nor a program.
 
 use globset::{GlobBuilder, GlobMatcher};
-use regex::RegexBuilder;
+use regex::{Regex, RegexBuilder};
 use skill_compat::extended::{AssertionType, TestAssertion, excerpt};
 use unicode_normalization::UnicodeNormalization as _;
 
@@ -9,11 +9,10 @@ use crate::case::CaseAssertion;
 use crate::command_words::split_commands;
 use crate::grading::AssertionResult;
 
-/// The limit on the text that an expression searches, in bytes.
-const MAX_SEARCHED: usize = 1 << 20;
-
-/// The limit on the size of a compiled expression, in bytes.
-const MAX_EXPRESSION: usize = 1 << 20;
+/// The limits on the size of a compiled expression and on the text that it searches, in bytes. The time
+/// of a search grows with their product, so a large expression searches less.
+const SEARCH_LIMITS: [(usize, usize); 3] =
+    [(64 << 10, 1 << 20), (256 << 10, 32 << 10), (1 << 20, 4 << 10)];
 
 /// The observations of a run that assertions are about.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -61,8 +60,7 @@ pub fn check_assertion(assertion: &CaseAssertion, seen: &RunObservations) -> Ass
             AssertionResult::checked(text, holds, evidence)
         }
         AssertionType::MatchesRegex => match search(&seen.answer, value) {
-            Ok(Some(found)) => AssertionResult::checked(text, true, excerpt(&found)),
-            Ok(None) => AssertionResult::checked(text, false, "no match in the answer"),
+            Ok(found) => AssertionResult::checked(text, true, excerpt(&found)),
             Err(reason) => AssertionResult::checked(text, false, reason),
         },
         AssertionType::FileCreated => check_files(text, value, &seen.created, "created"),
@@ -85,11 +83,38 @@ fn has_literal(text: &str, literal: &str) -> bool {
 }
 
 /// Returns the first match of an expression, such as `W-?9` or `/w-?9/i`.
-fn search(text: &str, value: &str) -> Result<Option<String>, String> {
+///
+/// # Errors
+/// The reason why there is none.
+fn search(text: &str, value: &str) -> Result<String, String> {
+    for (size, searched) in SEARCH_LIMITS {
+        match compile_expression(value, size) {
+            Ok(expression) => {
+                let end = text.floor_char_boundary(searched);
+                let found = expression.find(&text[..end]).map(|found| found.as_str().to_owned());
+                return found.ok_or_else(|| match end == text.len() {
+                    true => "no match in the answer".to_owned(),
+                    false => format!("no match in the first {end} bytes of the answer"),
+                });
+            }
+            Err(ExpressionError::TooLarge) => {}
+            Err(ExpressionError::NotValid(reason)) => return Err(reason),
+        }
+    }
+    Err("the expression needs more than 1 MiB".to_owned())
+}
+
+/// The reason why an expression cannot be used.
+enum ExpressionError {
+    TooLarge,
+    NotValid(String),
+}
+
+fn compile_expression(value: &str, size: usize) -> Result<Regex, ExpressionError> {
     let (pattern, flags) = split_flags(value);
     let mut builder = RegexBuilder::new(pattern);
-    // The engine takes linear time, so only the memory needs a limit.
-    builder.size_limit(MAX_EXPRESSION).dfa_size_limit(MAX_EXPRESSION);
+    // The engine takes linear time, so only the sizes need a limit.
+    builder.size_limit(size).dfa_size_limit(size);
     for flag in flags.chars() {
         match flag {
             'i' => builder.case_insensitive(true),
@@ -98,20 +123,22 @@ fn search(text: &str, value: &str) -> Result<Option<String>, String> {
             'x' => builder.ignore_whitespace(true),
             // Every search is of Unicode text, and for one match.
             'u' | 'g' => &mut builder,
-            other => return Err(format!("the expression has an unknown flag `{other}`")),
+            other => {
+                let reason = format!("the expression has an unknown flag `{other}`");
+                return Err(ExpressionError::NotValid(reason));
+            }
         };
     }
     // An expression that is not valid fails in every run, so that its author sees it.
-    let expression = builder.build().map_err(|error| match error {
-        regex::Error::CompiledTooBig(_) => "the expression needs more than 1 MiB".to_owned(),
+    builder.build().map_err(|error| match error {
+        regex::Error::CompiledTooBig(_) => ExpressionError::TooLarge,
         error => {
             let message = error.to_string();
             let line = message.lines().last().unwrap_or_default();
-            format!("the expression is not valid: {}", line.trim_start_matches("error: "))
+            let line = line.trim_start_matches("error: ");
+            ExpressionError::NotValid(format!("the expression is not valid: {line}"))
         }
-    })?;
-    let end = text.floor_char_boundary(MAX_SEARCHED);
-    Ok(expression.find(&text[..end]).map(|found| found.as_str().to_owned()))
+    })
 }
 
 /// Divides `/pattern/flags`; any other text is a pattern without flags.
@@ -254,7 +281,7 @@ mod tests {
     #[test]
     fn exploding_expressions_end_soon() {
         // A search that backtracks would not end within the time limit of a test.
-        let seen = RunObservations { answer: "a".repeat(20_000), ..observations() };
+        let seen = RunObservations { answer: "a".repeat(600), ..observations() };
         for value in ["(a+)+b", "(a|a)*b", "(a{1,100}){1,100}b", "(?:a?){2000}a{2000}b"] {
             let AssertionCheck::Done(result) =
                 check_assertion(&typed(AssertionType::MatchesRegex, value), &seen)
@@ -263,6 +290,13 @@ mod tests {
             };
             assert_eq!(result.passed, Some(false), "{value}");
         }
+        let long = RunObservations { answer: "a".repeat(2 << 20), ..observations() };
+        let AssertionCheck::Done(result) =
+            check_assertion(&typed(AssertionType::MatchesRegex, "[b-d]"), &long)
+        else {
+            panic!("the check needs no judge")
+        };
+        assert_eq!(result.evidence, "no match in the first 1048576 bytes of the answer");
         let (_, reason) = check(AssertionType::MatchesRegex, "(a{1000}){1000}");
         assert_eq!(reason, "the expression needs more than 1 MiB");
     }

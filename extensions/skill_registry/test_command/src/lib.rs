@@ -15,7 +15,10 @@ mod text;
 use std::path::{Path, PathBuf};
 
 use skill_catalog::StoreOptions;
-use skill_testing::{AgentViews, HarnessError, RoutingHarness, RoutingSetup, test_all_routing};
+use skill_testing::{
+    AgentViews, HarnessError, RoutingHarness, RoutingReport, RoutingSetup, SkillCases,
+    test_all_routing,
+};
 use skillhost_files::write_atomically;
 use skillhost_terminal::{CliContext, CliError, CommandResult, exit};
 
@@ -77,7 +80,8 @@ pub fn cmd_skill_test(
     };
     let tests_routing = args.model.tests_routing();
     let cases: Vec<&SkillCases> = skills.iter().map(|skill| &skill.cases).collect();
-    let reports = if tests_routing { test_all_routing(&harness, &cases, &views) } else { Vec::new() };
+    let reports =
+        if tests_routing { test_all_routing(&harness, &cases, &views) } else { Vec::new() };
     let mut reports = reports.into_iter();
     let skills = skills.into_iter().map(|TestedSkill { directory, cases }| {
         let report = reports.next().unwrap_or_else(|| RoutingReport::empty(&cases.skill_id));

@@ -50,6 +50,7 @@ fn render_rates(report: &ModelReport) -> Markup {
 
 /// Draws a rate as a bar and its interval as a line.
 fn render_interval(name: &str, rate: &RateInterval) -> Markup {
+    // One digit is finer than a pixel, and keeps the page small.
     let at = |value: f64| format!("{:.1}", value * WIDTH);
     let label = describe_rate(rate);
     html! {

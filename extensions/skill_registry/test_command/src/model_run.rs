@@ -65,6 +65,7 @@ pub(crate) fn run_models(
             continue;
         }
         let own = read_files(&skill.directory)?;
+        // The tested version and the other one; a proposal is tested against its base.
         let (files, baseline) = match args.model.baseline()? {
             BaselineChoice::Without => (own, BaselineVersion::Without),
             choice => match ((home.versions)(&id, &choice)?, choice) {
