@@ -1,12 +1,15 @@
 //! Broken files of cases: each has a finding with the position of its cause, and none panics.
 
+#![cfg(test)]
+
 use proptest::prelude::*;
 use skill_evals::{CaseFinding, parse_evals, parse_suite, parse_triggers};
 
 /// The queries of a valid file, one per line from line 2 on.
 fn trigger_lines() -> Vec<String> {
-    let line =
-        |n: usize| format!("  {{\"query\": \"wörd {n}\", \"should_trigger\": {}}}", n % 2 == 0);
+    let line = |n: usize| {
+        format!("  {{\"query\": \"wörd {n}\", \"should_trigger\": {}}}", n.is_multiple_of(2))
+    };
     (0..25).map(line).collect()
 }
 

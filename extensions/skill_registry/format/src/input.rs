@@ -6,6 +6,9 @@ use crate::split::FRONTMATTER_LIMIT;
 /// The name of the file next to SKILL.md.
 pub const SKILL_YAML: &str = "skill.yaml";
 
+/// The directory of a skill's cases. Models do not get its files.
+pub const EVALS_DIRECTORY: &str = "evals";
+
 /// The maximum size of a `skill.yaml`, in bytes: the same as for a frontmatter.
 pub const SKILL_YAML_LIMIT: usize = FRONTMATTER_LIMIT;
 

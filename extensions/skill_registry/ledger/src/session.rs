@@ -122,7 +122,7 @@ impl LedgerWork<'_, '_> {
     ) -> Result<(), LedgerError> {
         let summary = &stored.proposal.summary;
         match &summary.acceptance {
-            Some(acceptance) => Ok(self.put_acceptance(&summary.id, acceptance, changed)?),
+            Some(acceptance) => self.put_acceptance(&summary.id, acceptance, changed),
             None => Ok(()),
         }
     }

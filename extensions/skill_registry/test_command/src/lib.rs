@@ -67,7 +67,7 @@ pub fn cmd_skill_test(
     }
     let targets = selection::find_targets(session, args)?;
     let setup = RoutingSetup { options, candidates: targets.candidates(), with_distractors: true };
-    let harness = RoutingHarness::open(setup).map_err(to_cli_error)?;
+    let harness = RoutingHarness::open(setup).map_err(|error| to_cli_error(&error))?;
     let filter = args.filter()?;
     let skills = targets.load(&harness, data.as_deref(), args.seed)?;
     let models = match model {
@@ -115,7 +115,7 @@ fn write_report(session: &CliContext, path: &Path, text: &str) -> Result<(), Cli
     write_atomically(&path, text.as_bytes()).map_err(|error| CliError::io(&path, &error))
 }
 
-fn to_cli_error(error: HarnessError) -> CliError {
+fn to_cli_error(error: &HarnessError) -> CliError {
     let code = match error {
         HarnessError::Io(_) => exit::IO,
         _ => exit::USAGE,

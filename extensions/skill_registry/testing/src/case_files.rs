@@ -13,7 +13,7 @@ use skill_evals::{
     CaseFinding, CaseSplit, MAX_CASE_FILE, OutputCase, SuiteSettings, TriggerCase,
     cases_of_scenarios, parse_evals, parse_suite, parse_triggers, split_of,
 };
-use skill_format::{FILE_LIMIT, Frontmatter, SKILL_YAML};
+use skill_format::{EVALS_DIRECTORY, FILE_LIMIT, Frontmatter, SKILL_YAML};
 use skillhost_files::jail::{self, JailError, RelPath};
 
 /// The files of queries, relative to the skill's directory. The names of cases in the first one
@@ -22,9 +22,6 @@ const TRIGGER_FILES: [&str; 3] = ["triggers.json", "eval_queries.json", "trigger
 
 const EVAL_FILE: &str = "evals.json";
 const SUITE_FILE: &str = "suite.yaml";
-
-/// The directory of the cases in a skill.
-const EVALS_DIRECTORY: &str = "evals";
 
 /// The cases of a skill.
 #[derive(Clone, Debug, Default)]

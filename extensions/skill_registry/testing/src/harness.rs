@@ -197,7 +197,7 @@ impl RoutingHarness {
         });
         let hits = &block.found.hits;
         let is_text = |field: &&str| matches!(*field, "name" | "description" | "tags");
-        let by_text = hits.iter().filter(|hit| hit.fields.iter().any(|field| is_text(&field)));
+        let by_text = hits.iter().filter(|hit| hit.fields.iter().any(is_text));
         RoutedQuery {
             ranked: hits.iter().map(|hit| hit.skill.id().to_string()).collect(),
             matched_by_text: by_text.map(|hit| hit.skill.id().to_string()).collect(),

@@ -1,5 +1,7 @@
 //! Proposals of agents against the cases of all skills, with the real ledger.
 
+#![cfg(test)]
+
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -241,7 +243,7 @@ fn regression_needs_reason_of_person() {
     let new = skill_text("pdf-forms", "Helps with paper.", "");
     let proposal = home.propose("pdf-forms", &new).unwrap();
     let found = proposal.summary.acceptance.clone().unwrap();
-    assert_eq!((found.passed_before, found.regressions.len() > 0), (2, true));
+    assert_eq!((found.passed_before, !found.regressions.is_empty()), (2, true));
     assert!(found.regressions[0].starts_with("pdf-forms/q1 \"complete the W-9\" passed, now "));
     let error = home.approve(&proposal, None).unwrap_err();
     assert_eq!(error.reason(), LedgerErrorKind::Refused);

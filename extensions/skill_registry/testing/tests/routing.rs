@@ -1,5 +1,7 @@
 //! Skills on disk against the real index and catalog.
 
+#![cfg(test)]
+
 use std::fs;
 use std::path::PathBuf;
 

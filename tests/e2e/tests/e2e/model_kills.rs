@@ -63,6 +63,7 @@ fn reply(request: &MockRequest) -> Step {
     }
 }
 
+#[expect(clippy::print_stderr, reason = "the figures of the measurement")]
 fn check_kills(kills: usize, runs: u32, seed: u64) {
     let mock = MockModel::new();
     let state = Arc::new(Mutex::new(KillState::default()));
@@ -104,7 +105,7 @@ fn check_kills(kills: usize, runs: u32, seed: u64) {
     }
     let output = ended.unwrap_or_else(|| home.skillhost(&args)).success();
     let report = output.json()["models"][0].clone();
-    println!("{made} kills, {} requests, spent {}", mock.requests().len(), report["spent"]);
+    eprintln!("{made} kills, {} requests, spent {}", mock.requests().len(), report["spent"]);
 
     // One directory per run, whose tokens are those of its own requests.
     let runs = u64::from(runs);

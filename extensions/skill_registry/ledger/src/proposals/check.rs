@@ -83,7 +83,7 @@ impl Ledger {
                     let stored = work.find(id)?;
                     let changed =
                         log_action(work, &stored, actor, "proposal.checked", None, detail)?;
-                    Ok(work.put_acceptance(&summary.id, &found, changed)?)
+                    work.put_acceptance(&summary.id, &found, changed)
                 })
             })?;
             return Err(LedgerError::new(

@@ -14,6 +14,7 @@ use skill_format::{
 use skill_ledger::SkillAccess;
 use skillhost_files::jail::{self, RelPath};
 
+use super::resource::is_withheld;
 use super::{ReadSkillArgs, ToolAnswer, describe_state, find_visible};
 
 /// The maximum number of listed resources; the others are counted.
@@ -36,7 +37,7 @@ pub fn read_skill(
 ) -> Result<ToolAnswer, RegistryError> {
     let skill = find_visible(snapshot, &args.skill_id, audience)?;
     let source = store.read(skill)?;
-    let resources = ResourceList::list(skill);
+    let resources = ResourceList::list(skill, audience);
     let lines: Vec<ResourceLine<'_>> = resources
         .listed
         .iter()
@@ -143,8 +144,8 @@ struct ResourceList {
 }
 
 impl ResourceList {
-    /// Lists the readable files; a missing directory has none.
-    fn list(skill: &Skill) -> Self {
+    /// Lists the files that an audience can read; a missing directory has none.
+    fn list(skill: &Skill, audience: Audience<'_>) -> Self {
         let mut resources = Self::default();
         // The instructions may still be served from the cache, so this does not fail.
         let Ok(dir) = skill.open_directory() else { return resources };
@@ -163,7 +164,8 @@ impl ResourceList {
         }
         let mut others = tree.others;
         let skill_files = SkillFile::BOTH.map(SkillFile::name);
-        for path in tree.files.into_iter().filter(|path| !skill_files.contains(&path.as_str())) {
+        let is_listed = |path: &str| !skill_files.contains(&path) && !is_withheld(audience, path);
+        for path in tree.files.into_iter().filter(|path| is_listed(path)) {
             if resources.listed.len() == MAX_RESOURCES {
                 resources.more += 1;
                 continue;

@@ -9,7 +9,7 @@ use serde_json::json;
 use skill_catalog::{
     Advice, Audience, FileTree, NextStep, RegistryError, Snapshot, suggest_similar,
 };
-use skill_format::{ResourceKind, TokenCount, mime_type};
+use skill_format::{EVALS_DIRECTORY, ResourceKind, TokenCount, mime_type};
 use skill_ledger::SkillAccess;
 use skillhost_files::jail::{self, JailError, RelPath, RelPathError};
 use skillhost_files::temporary::is_leftover_path;
@@ -48,7 +48,7 @@ pub fn read_skill_resource(
     let path = RelPath::new(&args.path).map_err(to_registry_error)?;
     let opened = skill.open_directory().and_then(|dir| {
         // Versions, digests and approvals exclude such files, so they must not be served either.
-        if is_leftover_path(path.as_str()) {
+        if is_leftover_path(path.as_str()) || is_withheld(audience, path.as_str()) {
             return Ok(Err(dir));
         }
         match jail::open_file(&dir, &path) {
@@ -58,7 +58,7 @@ pub fn read_skill_resource(
     });
     let (mut file, metadata) = match opened {
         Ok(Ok((file, metadata))) => (file.into_std(), metadata),
-        Ok(Err(dir)) => return Err(unknown_file_error(&dir, args, &path)),
+        Ok(Err(dir)) => return Err(unknown_file_error(&dir, audience, args, &path)),
         Err(error) => return Err(jail_registry_error(error, args, &path)),
     };
     let io_error = |error: io::Error| jail_registry_error(JailError::Io(error), args, &path);
@@ -109,6 +109,13 @@ pub fn read_skill_resource(
         tokens: TokenCount::estimate(&text),
     };
     Ok(ToolAnswer { text, structured, read: Some(read) })
+}
+
+/// Returns whether a model does not get a file: the cases of a skill are for those who test it, and
+/// would only teach a model how it is tested.
+pub(super) fn is_withheld(audience: Audience<'_>, path: &str) -> bool {
+    let below = path.strip_prefix(EVALS_DIRECTORY).is_some_and(|rest| rest.starts_with('/'));
+    below && audience != Audience::Operator
 }
 
 /// A page of a file.
@@ -307,8 +314,14 @@ fn jail_registry_error(error: JailError, args: &ReadResourceArgs, path: &RelPath
     RegistryError::new(kind, message, hint)
 }
 
-fn unknown_file_error(dir: &Dir, args: &ReadResourceArgs, path: &RelPath) -> RegistryError {
-    let files = FileTree::list(dir).map(|tree| tree.files).unwrap_or_default();
+fn unknown_file_error(
+    dir: &Dir,
+    audience: Audience<'_>,
+    args: &ReadResourceArgs,
+    path: &RelPath,
+) -> RegistryError {
+    let mut files = FileTree::list(dir).map(|tree| tree.files).unwrap_or_default();
+    files.retain(|file| !is_withheld(audience, file));
     let otherwise = if path.as_str().contains('%') {
         " lists the files; a path is taken literally, nothing in it is decoded"
     } else {

@@ -444,3 +444,33 @@ fn large_skill_carries_note() {
     assert_eq!(answer.structured["large"], true);
     assert!(answer.text.lines().nth(1).unwrap().contains("large"), "{}", &answer.text[..200]);
 }
+
+#[test]
+fn models_get_no_cases() {
+    let fixture = StoreFixture::new();
+    write_skill(&fixture, "alpha", "", "Alpha's body.");
+    fixture.write("skills/alpha/evals/triggers.json", "[\"the secret query\"]");
+    fixture.write("skills/alpha/evals/files/form.txt", "the secret query");
+    fixture.write("skills/alpha/references/evals.md", "About evals.");
+    let store = fixture.open_warm();
+    let snapshot = store.snapshot();
+    let args = ReadSkillArgs { skill_id: "alpha".to_owned() };
+    let read = |audience| read_skill(&store, &snapshot, audience, &args).unwrap().text;
+    let text = read(Audience::Model);
+    assert!(text.contains("references/evals.md") && !text.contains("evals/"), "{text}");
+    assert!(read(Audience::Operator).contains("evals/triggers.json"));
+    for audience in [Audience::Model, Audience::Agent(AgentScope::default())] {
+        for path in ["evals/triggers.json", "evals/files/form.txt", "evals/trigger.json"] {
+            let args = ReadResourceArgs {
+                skill_id: "alpha".to_owned(),
+                path: path.to_owned(),
+                offset: None,
+                limit: None,
+            };
+            let error = read_skill_resource(&snapshot, audience, &args).unwrap_err();
+            assert_eq!(error.kind, ErrorKind::NotFound);
+            // A similar name would reveal that there are cases.
+            assert_eq!(error.similar, Vec::<String>::new(), "{path}");
+        }
+    }
+}
