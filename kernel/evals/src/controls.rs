@@ -1,6 +1,6 @@
 //! The controls: a harness that cannot see a trigger must not report that there was none.
 //!
-//! They run real turns with a model of fixed replies, so that they cost nothing.
+//! They run real turns with a model of fixed replies, so that they are free of charge.
 
 use skillhost_agents::RunRequest;
 use skillhost_conversation::{Message, ModelProvider, Thread};

@@ -49,7 +49,7 @@ pub enum EvalError {
         /// The reason.
         reason: String,
     },
-    /// The controls show that a result would mean nothing.
+    /// The controls show that a result would have no meaning.
     #[error("the harness cannot see triggers: {reason}")]
     Harness {
         /// The control that failed.

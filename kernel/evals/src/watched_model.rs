@@ -69,7 +69,7 @@ impl WatchedModels {
         Arc::new(Self { state: Mutex::new(WatchState { model, is_metered: true, run }), meter })
     }
 
-    /// Replaces the model, for controls that cost nothing.
+    /// Replaces the model, for controls that are free of charge.
     pub(crate) fn set_model(&self, model: Arc<dyn ModelProvider>, is_metered: bool) {
         self.with_state(|state| (state.model, state.is_metered) = (model, is_metered));
     }

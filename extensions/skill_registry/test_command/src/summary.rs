@@ -58,7 +58,7 @@ impl TestSummary {
         } else if self.models.iter().any(ModelReport::is_incomplete) {
             exit::IO
         } else if failed > 0 || all == 0 {
-            // A test without a case proves nothing.
+            // A test without a case is no proof.
             exit::FINDINGS
         } else {
             exit::OK

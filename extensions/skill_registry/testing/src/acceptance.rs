@@ -105,7 +105,7 @@ fn compare_routing(
     cases: &[SkillCases],
     found: &mut AcceptanceEvidence,
 ) {
-    // The view of a model without an agent has every skill, so that nothing is hidden from a check.
+    // The view of a model without an agent has every skill, so that a check compares all of them.
     let views = AgentViews::default();
     let all: Vec<&SkillCases> = cases.iter().collect();
     let tested = |harness| test_all_routing(harness, &all, &views);

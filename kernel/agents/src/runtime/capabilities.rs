@@ -73,7 +73,7 @@ impl AgentRuntime {
                     let limits = self.extensions().limits();
                     match fetch_skill(provider, limits, context, &skill_id).await {
                         Ok(skill) => skill.capabilities,
-                        // An unreadable skill may have a manifest that declares nothing.
+                        // An unreadable skill may have a manifest without declarations.
                         Err(_) => Some(Vec::new()),
                     }
                 }

@@ -61,7 +61,7 @@ mod tests {
         assert_eq!(order("a>c b c"), "b c a");
         assert_eq!(order("a>b b>c c"), "c b a");
         assert_eq!(order("a b c<a,b"), "c a b");
-        // An absent skill orders nothing, nor does a skill itself.
+        // Neither an absent skill nor the skill itself has an order.
         assert_eq!(order("a>x b<y,b"), "a b");
     }
 

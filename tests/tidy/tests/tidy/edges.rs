@@ -359,11 +359,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("skill-search", &[]),
     ("skill-format", &["skillhost-payload", "yaml-tree"]),
     ("skill-compat", &["skill-format", "yaml-tree"]),
-    (
-        "skill-evals",
-        // Reads the test scenarios of the extended specification.
-        &["skill-compat", "skill-format", "yaml-tree"],
-    ),
+    ("skill-evals", &["skill-compat", "skill-format", "yaml-tree"]),
     (
         "skill-testing",
         &[
@@ -371,7 +367,6 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "skill-compat",
             "skill-evals",
             "skill-format",
-            // The check of a proposal.
             "skill-ledger",
             "skill-search",
             "skill-service",
@@ -395,7 +390,6 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "skill-ledger",
         &[
             "skill-catalog",
-            // Which edits are repetitions.
             "skill-evals",
             "skill-rules",
             "skill-diff",
@@ -466,8 +460,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("core_tools", &["skillhost-sdk", "skillhost-files", "skillhost-payload", "skill-diff"]),
     ("skillhost-echo", &["skillhost-sdk"]),
     ("skillhost-embedding", &["skillhost-sdk", "word-vectors"]),
-    // The characters that are hidden are those of all parts.
-    // The policy has the table of the addresses that are not public.
+    // The hidden characters are those of all parts; the policy has the table of private addresses.
     ("skillhost-web", &["skillhost-sdk", "skillhost-payload", "skillhost-policy"]),
     // One process of a home receives messages: a lock of its directory.
     ("skillhost-telegram", &["skillhost-sdk", "skillhost-payload", "skillhost-files"]),

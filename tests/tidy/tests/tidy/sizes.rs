@@ -48,7 +48,7 @@ const SHORT_SOURCES: &[(&[&str], usize)] = &[
     (&["kernel/contract/src"], 150),
     // The interfaces of all providers, that of tasks being the largest.
     (&["kernel/payload/src"], 1385),
-    (&["extensions/skill_registry/plugin/src"], 700),
+    (&["extensions/skill_registry/plugin/src"], 710),
 ];
 
 fn count_lines(path: &Path) -> usize {

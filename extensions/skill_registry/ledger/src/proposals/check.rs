@@ -92,7 +92,7 @@ impl Ledger {
                 "the check ran again; review its result, and approve its digest",
             ));
         }
-        // An agent may approve nothing that has a disadvantage, even with a reason.
+        // An agent does not approve a disadvantage, even with a reason.
         if !is_clean && (actor.via == "agent" || reason.is_none()) {
             return Err(refused_error(
                 format!("routing: {}", found.regressions.join("; ")),

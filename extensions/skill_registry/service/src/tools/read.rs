@@ -14,8 +14,8 @@ use skill_format::{
 use skill_ledger::SkillAccess;
 use skillhost_files::jail::{self, RelPath};
 
-use super::resource::is_withheld;
 use super::{ReadSkillArgs, ToolAnswer, describe_state, find_visible};
+use crate::caller::is_withheld;
 
 /// The maximum number of listed resources; the others are counted.
 const MAX_RESOURCES: usize = 100;

@@ -9,13 +9,14 @@ use serde_json::json;
 use skill_catalog::{
     Advice, Audience, FileTree, NextStep, RegistryError, Snapshot, suggest_similar,
 };
-use skill_format::{EVALS_DIRECTORY, ResourceKind, TokenCount, mime_type};
+use skill_format::{ResourceKind, TokenCount, mime_type};
 use skill_ledger::SkillAccess;
 use skillhost_files::jail::{self, JailError, RelPath, RelPathError};
 use skillhost_files::temporary::is_leftover_path;
 use skillhost_payload::ErrorKind;
 
 use super::{ReadResourceArgs, ToolAnswer, find_visible};
+use crate::caller::is_withheld;
 
 /// The maximum number of bytes of a text in one result.
 const TEXT_PAGE: u64 = 64 << 10;
@@ -109,13 +110,6 @@ pub fn read_skill_resource(
         tokens: TokenCount::estimate(&text),
     };
     Ok(ToolAnswer { text, structured, read: Some(read) })
-}
-
-/// Returns whether a model does not get a file: the cases of a skill are for those who test it, and
-/// would only teach a model how it is tested.
-pub(super) fn is_withheld(audience: Audience<'_>, path: &str) -> bool {
-    let below = path.strip_prefix(EVALS_DIRECTORY).is_some_and(|rest| rest.starts_with('/'));
-    below && audience != Audience::Operator
 }
 
 /// A page of a file.

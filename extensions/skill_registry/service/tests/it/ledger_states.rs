@@ -58,7 +58,8 @@ fn operations_depend_on_state() {
         }),
     ];
     let (state, stale) = (Err(LedgerErrorKind::State), Err(LedgerErrorKind::Stale));
-    let same = Err(LedgerErrorKind::Argument);
+    // An agent makes neither an empty change nor one that was rejected.
+    let same = Err(LedgerErrorKind::Refused);
     // The result of each operation, and the state of the proposal afterwards.
     let table = [
         (
@@ -86,7 +87,7 @@ fn operations_depend_on_state() {
                 (state, Rejected),
                 (state, Rejected),
                 (state, Rejected),
-                (Ok(()), Rejected),
+                (same, Rejected),
             ],
         ),
         (
