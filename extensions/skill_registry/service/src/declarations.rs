@@ -5,11 +5,11 @@
 //! of each agent.
 
 use std::collections::{HashMap, HashSet};
-use std::fs::Metadata;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
+use cap_std::fs::Metadata;
 use skill_catalog::{FileSignature, HiddenSkill, RegistryError, Skill, Snapshot, Store};
 use skill_compat::extended::ExtendedSpec;
 use skill_compat::{AvailableTool, describe_tool_problems};
@@ -17,6 +17,7 @@ use skill_format::{SKILL_YAML, sanitize_line};
 use skillhost_payload::{AgentTools, CallContext};
 
 use crate::declared_spec::read_sidecar;
+use crate::file_stamp::file_signature;
 use crate::ineligible::ineligible_error;
 
 /// An index of the declarations of the skills of a store.
@@ -236,33 +237,8 @@ pub(crate) fn to_available_tools(agent: &AgentTools) -> Vec<AvailableTool> {
 /// Returns the stamp of the `skill.yaml` in a directory, or `None` if it cannot be examined.
 fn read_stamp(dir: &Path) -> Option<FileStamp> {
     match std::fs::symlink_metadata(dir.join(SKILL_YAML)) {
-        Ok(metadata) => Some(Some(to_signature(&metadata))),
+        Ok(metadata) => Some(Some(file_signature(&Metadata::from_just_metadata(metadata)))),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Some(None),
         Err(_) => None,
-    }
-}
-
-#[cfg(unix)]
-fn to_signature(metadata: &Metadata) -> FileSignature {
-    use std::os::unix::fs::MetadataExt as _;
-    let nanos = |s: i64, ns: i64| s.wrapping_mul(1_000_000_000).wrapping_add(ns);
-    FileSignature {
-        dev: metadata.dev(),
-        ino: metadata.ino(),
-        size: metadata.len(),
-        mtime_ns: nanos(metadata.mtime(), metadata.mtime_nsec()),
-        ctime_ns: nanos(metadata.ctime(), metadata.ctime_nsec()),
-        mode: metadata.mode(),
-    }
-}
-
-#[cfg(not(unix))]
-fn to_signature(metadata: &Metadata) -> FileSignature {
-    let written = metadata.modified().ok();
-    let written = written.and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
-    FileSignature {
-        size: metadata.len(),
-        mtime_ns: written.map_or(0, |time| i64::try_from(time.as_nanos()).unwrap_or(i64::MAX)),
-        ..FileSignature::default()
     }
 }

@@ -30,6 +30,7 @@ mod declarations;
 mod declared_spec;
 mod eligibility;
 mod events;
+mod file_stamp;
 mod finder;
 mod ineligible;
 mod log_messages;

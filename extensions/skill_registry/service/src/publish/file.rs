@@ -13,8 +13,9 @@ use skillhost_files::temporary::{is_leftover, is_leftover_path, is_temporary};
 use skillhost_payload::{ErrorKind, PublishedBody, PublishedContent, PublishedEntry};
 
 use super::limits::MAX_BYTES;
-use super::listed::{HIDDEN, SKILL_MD, signature};
+use super::listed::{HIDDEN, SKILL_MD};
 use super::uri::{self, published_skill};
+use crate::file_stamp::file_signature;
 use crate::tools;
 
 /// The limit on the listed entries of a directory.
@@ -197,7 +198,7 @@ pub(super) fn hash_file(dir: &Dir, path: &str) -> Option<HashedFile> {
     let (mut file, before) = jail::open_file(dir, &RelPath::new(path).ok()?).ok()?;
     let bytes = read_up_to(&mut file, MAX_BYTES).ok()??;
     // Both signatures come from the open file, so a rename in between does not matter.
-    let (before, after) = (signature(&before), signature(&file.metadata().ok()?));
+    let (before, after) = (file_signature(&before), file_signature(&file.metadata().ok()?));
     let size = bytes.len() as u64;
     let torn = before != after || size != after.size;
     let (digest, fits) = (Digest::compute(&bytes), fits_answer(&bytes));

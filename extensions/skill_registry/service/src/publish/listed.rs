@@ -3,12 +3,13 @@
 use std::io;
 
 use cap_fs_ext::DirExt;
-use cap_std::fs::{Dir, Metadata};
+use cap_std::fs::Dir;
 use skill_catalog::{FileSignature, SkillFile};
 use skillhost_files::jail::RelPath;
 use skillhost_files::temporary::{is_leftover, is_temporary};
 
 use super::entry::CachedEntry;
+use crate::file_stamp::file_signature;
 
 /// The limit on the entries of a skill's directory.
 const MAX_ENTRIES: usize = 5_000;
@@ -74,7 +75,7 @@ impl FileListing {
                 // The entry was removed after the listing.
                 let Ok(metadata) = entry.metadata() else { continue };
                 if RelPath::new(&path).is_ok() {
-                    self.files.push(ListedFile { path, signature: signature(&metadata) });
+                    self.files.push(ListedFile { path, signature: file_signature(&metadata) });
                 }
             } else if kind.is_dir() && !HIDDEN.contains(&name.as_str()) {
                 if depth >= MAX_DEPTH {
@@ -95,38 +96,5 @@ impl FileListing {
                 .iter()
                 .zip(kept.files.iter())
                 .all(|(now, then)| now.signature == then.signature && now.path == then.path)
-    }
-}
-
-/// Reduces a `stat` result to the fields that change with the content.
-#[cfg(unix)]
-pub(super) fn signature(metadata: &Metadata) -> FileSignature {
-    use cap_std::fs::MetadataExt;
-    let nanos = |s: i64, ns: i64| s.wrapping_mul(1_000_000_000).wrapping_add(ns);
-    FileSignature {
-        dev: metadata.dev(),
-        ino: metadata.ino(),
-        size: metadata.len(),
-        mtime_ns: nanos(metadata.mtime(), metadata.mtime_nsec()),
-        ctime_ns: nanos(metadata.ctime(), metadata.ctime_nsec()),
-        mode: metadata.mode(),
-    }
-}
-
-/// Reduces a `stat` result to the fields that change with the content.
-#[cfg(not(unix))]
-pub(super) fn signature(metadata: &Metadata) -> FileSignature {
-    let since = |time: cap_std::time::SystemTime| {
-        time.into_std().duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_nanos()
-    };
-    FileSignature {
-        dev: cap_fs_ext::MetadataExt::dev(metadata),
-        ino: cap_fs_ext::MetadataExt::ino(metadata),
-        size: metadata.len(),
-        mtime_ns: metadata
-            .modified()
-            .map_or(0, |time| i64::try_from(since(time)).unwrap_or(i64::MAX)),
-        ctime_ns: 0,
-        mode: u32::from(metadata.permissions().readonly()),
     }
 }
