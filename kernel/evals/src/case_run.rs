@@ -174,7 +174,9 @@ impl CaseRunner<'_> {
             Ok(outcome) => (outcome.text, None),
             // A query ends with its trigger, or after its last request.
             Err(RunError::Cancelled) => (String::new(), None),
-            Err(error) => (String::new(), self.to_invalid(agent, error, case)?),
+            // The request after the last one was not sent.
+            Err(RunError::Model(_)) if run.is_over() => (String::new(), None),
+            Err(error) => (String::new(), self.to_invalid(agent, error)?),
         };
         let read = {
             let workspace = Arc::clone(&workspace);
@@ -198,22 +200,11 @@ impl CaseRunner<'_> {
 
     /// Decides about an error of a run: one of the provider makes it invalid, one of the settings ends
     /// all runs, and a model that does not finish has failed.
-    fn to_invalid(
-        &self,
-        agent: &str,
-        error: RunError,
-        case: &PlannedCase,
-    ) -> Result<Option<String>, RunStop> {
+    fn to_invalid(&self, agent: &str, error: RunError) -> Result<Option<String>, RunStop> {
         match error {
             RunError::Model(error) => match error.kind {
                 ModelErrorKind::Unknown | ModelErrorKind::Key => {
                     Err(RunStop::Error(EvalError::Model(error)))
-                }
-                // The run of a query ended with its last request.
-                ModelErrorKind::Refused
-                    if case.output.is_none() && error.message == "the run has ended" =>
-                {
-                    Ok(None)
                 }
                 _ => Ok(Some(error.to_string())),
             },

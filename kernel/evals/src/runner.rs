@@ -8,11 +8,11 @@ use skill_evals::{
     ComparisonArm, ModelCaseKind, ModelCaseReport, ModelReport, ModelRunReport, PAIRED_LOOKS,
     PairedReport, RunProvenance, RunValidity, SpentAmounts, assess_pairs,
 };
-use skill_testing::{BaselineVersion, ModelTestRequest};
+use skill_testing::{BaselineVersion, ModelTestRequest, digest_catalog};
 use skillhost_control::DEFAULT_AGENT;
 use skillhost_conversation::ModelProvider;
 use skillhost_core::spawn_blocking;
-use skillhost_files::{DirectoryLock, files_digest, sha256_hex};
+use skillhost_files::{DirectoryLock, files_digest};
 
 use crate::case_run::{CaseRunner, RunStop};
 use crate::controls::{ControlReport, run_controls};
@@ -105,7 +105,7 @@ impl<'a> IterationSetup<'a> {
         };
         let cases = plan_cases(&request.cases);
         // Before the lock, because a catalog may be large.
-        let catalog = digest_catalog(request).await?;
+        let catalog = digest_roots(request).await?;
         let plan = IterationPlan {
             skill: format!("sha256:{}", files_digest(&request.files)),
             baseline,
@@ -384,21 +384,13 @@ impl ArmKernels {
 }
 
 /// Computes the digest of the skills that share the catalog with the tested one.
-async fn digest_catalog(request: &ModelTestRequest) -> Result<String, EvalError> {
+async fn digest_roots(request: &ModelTestRequest) -> Result<String, EvalError> {
     let options = StoreOptions { roots: request.roots.clone(), ..StoreOptions::default() };
     let tested = request.cases.skill_id.clone();
     let read = spawn_blocking(move || {
         let store = Store::open(options, Arc::new(SystemClock)).ok()?;
-        let mut text = String::new();
-        for skill in store.snapshot().skills() {
-            if skill.id().as_str() != tested {
-                let digest = skill.digest().map(|digest| digest.to_string()).unwrap_or_default();
-                text.push_str(&format!("{} {digest}\n", skill.id()));
-            }
-        }
-        Some(text)
+        Some(digest_catalog(&store.snapshot(), &tested))
     });
     // Roots that contradict each other end the start of the registry, which reports them.
-    let text = read.await?.unwrap_or_default();
-    Ok(format!("sha256:{}", sha256_hex(text.as_bytes())))
+    Ok(format!("sha256:{}", read.await?.unwrap_or_default()))
 }

@@ -186,7 +186,8 @@ impl WatchedRun {
         }
     }
 
-    fn is_over(&self) -> bool {
+    /// Returns whether the model was asked for more requests than the run may have.
+    pub(crate) fn is_over(&self) -> bool {
         self.limits.max_requests.is_some_and(|max| self.requests > max)
     }
 }

@@ -67,6 +67,6 @@ pub use split::split_of;
 pub use statistics::{RateInterval, SampleSummary};
 pub use suite_file::{ParsedSuite, SuiteSettings, ToolStub, parse_suite};
 pub use text_change::{
-    LeakedText, TextChange, compare_skill_texts, find_leaks, is_repeated_edit, shingles_of_diff,
+    LeakSearch, TextChange, compare_skill_texts, is_repeated_edit, shingles_of_diff,
 };
 pub use trigger_file::{ParsedTriggers, parse_triggers};

@@ -3,10 +3,9 @@
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use serde::Serialize;
 use skill_compat::extended::{AssertionType, TestAssertion};
 
-use crate::case::{CaseAssertion, OutputCase, TriggerCase};
+use crate::case::{CaseAssertion, OutputCase};
 
 /// The words of a shingle.
 const SHINGLE: usize = 5;
@@ -106,46 +105,37 @@ pub fn is_repeated_edit(edit: &HashSet<u64>, rejected: &HashSet<u64>) -> bool {
     !rejected.is_empty() && common * 100 >= rejected.len() * REPEATED_PERCENT
 }
 
-/// Text of a case that an edit adds to a skill.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct LeakedText {
-    /// The case.
-    pub case: String,
-    /// The copied text, as the case has it.
-    pub text: String,
+/// A search for texts of cases that a new text has and its base has not.
+#[derive(Debug)]
+pub struct LeakSearch {
+    base: SearchedText,
+    new: SearchedText,
 }
 
-/// Finds the texts of cases that a new text has and the base has not: six words of a query in a
-/// row, and the literal of an assertion with at least eight characters.
-#[must_use]
-pub fn find_leaks(
-    base: &str,
-    new: &str,
-    triggers: &[TriggerCase],
-    outputs: &[OutputCase],
-) -> Vec<LeakedText> {
-    let (base, new) = (SearchedText::new(base), SearchedText::new(new));
-    let is_added = |words: &[String]| new.has_words(words) && !base.has_words(words);
-    let mut leaks = Vec::new();
-    let queries = triggers.iter().map(|case| (&case.name, &case.query));
-    let prompts = outputs.iter().map(|case| (&case.id, &case.prompt));
-    for (name, query) in queries.chain(prompts) {
+impl LeakSearch {
+    /// Prepares both texts.
+    #[must_use]
+    pub fn new(base: &str, new: &str) -> Self {
+        Self { base: SearchedText::new(base), new: SearchedText::new(new) }
+    }
+
+    /// Returns the first six words in a row of a query that were added. A shorter query counts only
+    /// as a whole, and a single word does not.
+    #[must_use]
+    pub fn find_query(&self, query: &str) -> Option<String> {
         let words = words_of(query);
-        // A shorter query is copied only as a whole, and single words are not.
         let run = words.len().clamp(2, COPIED_WORDS);
-        if let Some(copied) = words.windows(run).find(|run| is_added(run)) {
-            leaks.push(LeakedText { case: name.clone(), text: copied.join(" ") });
-        }
+        let is_added = |words: &&[String]| self.new.has_words(words) && !self.base.has_words(words);
+        words.windows(run).find(is_added).map(|copied| copied.join(" "))
     }
-    for case in outputs {
-        let literals = case.assertions.iter().filter_map(literal_of);
-        let added =
-            literals.filter(|literal| new.has_literal(literal) && !base.has_literal(literal));
-        leaks.extend(
-            added.map(|literal| LeakedText { case: case.id.clone(), text: literal.to_owned() }),
-        );
+
+    /// Returns the first literal of an assertion with at least eight characters that was added.
+    #[must_use]
+    pub fn find_literal(&self, case: &OutputCase) -> Option<String> {
+        let is_added =
+            |literal: &&str| self.new.has_literal(literal) && !self.base.has_literal(literal);
+        case.assertions.iter().filter_map(literal_of).find(is_added).map(str::to_owned)
     }
-    leaks
 }
 
 /// Returns the text that a reply needs to satisfy an assertion, if it is long enough to be copied.
@@ -157,6 +147,7 @@ fn literal_of(assertion: &CaseAssertion) -> Option<&str> {
 }
 
 /// A text in which texts of cases are searched.
+#[derive(Debug)]
 struct SearchedText {
     /// The words, each between blanks.
     words: String,
@@ -242,8 +233,12 @@ mod tests {
         );
         let leaks = |added: &str| -> Vec<String> {
             let new = format!("{BASE}{added}\n");
-            let found = find_leaks(BASE, &new, &triggers.cases, &outputs.cases);
-            found.into_iter().map(|leak| format!("{}: {}", leak.case, leak.text)).collect()
+            let search = LeakSearch::new(BASE, &new);
+            let queries =
+                triggers.cases.iter().map(|case| (&case.name, search.find_query(&case.query)));
+            let literals = outputs.cases.iter().map(|case| (&case.id, search.find_literal(case)));
+            let found = queries.chain(literals);
+            found.filter_map(|(name, text)| Some(format!("{name}: {}", text?))).collect()
         };
         assert_eq!(
             leaks("Use it to fill in the w 9 form for anyone."),

@@ -9,6 +9,12 @@ pub const SKILL_YAML: &str = "skill.yaml";
 /// The directory of a skill's cases. Models do not get its files.
 pub const EVALS_DIRECTORY: &str = "evals";
 
+/// Returns whether a path, relative to a skill's directory, is one of its cases.
+#[must_use]
+pub fn is_case_file(path: &str) -> bool {
+    path.strip_prefix(EVALS_DIRECTORY).is_some_and(|rest| rest.starts_with('/'))
+}
+
 /// The maximum size of a `skill.yaml`, in bytes: the same as for a frontmatter.
 pub const SKILL_YAML_LIMIT: usize = FRONTMATTER_LIMIT;
 

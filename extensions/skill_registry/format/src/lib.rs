@@ -44,7 +44,9 @@ pub mod tree;
 pub use diagnostic::{Diagnostic, Severity};
 pub use digest::{Digest, DigestError};
 pub use id::{SkillId, SkillIdError};
-pub use input::{EVALS_DIRECTORY, EntryKind, FileEntry, SKILL_YAML, SKILL_YAML_LIMIT, SkillInput};
+pub use input::{
+    EVALS_DIRECTORY, EntryKind, FileEntry, SKILL_YAML, SKILL_YAML_LIMIT, SkillInput, is_case_file,
+};
 pub use programs::{
     DiscoveredPrograms, ParsedToolManifest, ProgramFile, ProgramFiles, TOOL_JSON, TOOL_JSON_LIMIT,
     ToolKind, ToolManifest,

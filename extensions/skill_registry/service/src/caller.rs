@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use skill_catalog::{AgentAuthor, AgentScope, Audience, CatalogScope, HiddenSkill};
-use skill_format::EVALS_DIRECTORY;
+use skill_format::is_case_file;
 use skillhost_payload::{CallContext, CallOrigin, CatalogScope as CallerScope};
 
 /// Returns the audience of a call: operators also see skills that are not offered to models.
@@ -46,6 +46,5 @@ pub(crate) fn scope_of<'a>(context: &'a CallContext, hidden: &'a [HiddenSkill]) 
 /// Returns whether a model does not get a file: the cases of a skill are for those who test it, and
 /// would only teach a model how it is tested.
 pub(crate) fn is_withheld(audience: Audience<'_>, path: &str) -> bool {
-    let below = path.strip_prefix(EVALS_DIRECTORY).is_some_and(|rest| rest.starts_with('/'));
-    below && audience != Audience::Operator
+    audience != Audience::Operator && is_case_file(path)
 }

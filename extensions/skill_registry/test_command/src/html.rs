@@ -5,7 +5,7 @@ use skill_testing::{RoutingReport, RoutingResult};
 use skillhost_terminal::display_safe;
 
 use crate::model_html::render_models;
-use crate::summary::{TestSummary, TestedReport, describe_failure};
+use crate::summary::{TestSummary, TestedReport};
 
 const STYLE: &str = include_str!("report.css");
 
@@ -42,16 +42,7 @@ pub(crate) fn render(summary: &TestSummary) -> String {
 fn render_overview(summary: &TestSummary) -> Markup {
     html! {
         table {
-            thead {
-                tr {
-                    th scope="col" { "Skill" }
-                    th scope="col" { "Cases" }
-                    th scope="col" { "Failed" }
-                    th scope="col" { "Recall" }
-                    th scope="col" { "Precision" }
-                    th scope="col" { "MRR" }
-                }
-            }
+            (render_head(&["Skill", "Cases", "Failed", "Recall", "Precision", "MRR"]))
             tbody {
                 @for RoutingRow { report, anchor } in rows(summary) {
                     tr {
@@ -65,6 +56,13 @@ fn render_overview(summary: &TestSummary) -> Markup {
                 }
             }
         }
+    }
+}
+
+/// Renders the head of a table.
+pub(crate) fn render_head(labels: &[&str]) -> Markup {
+    html! {
+        thead { tr { @for label in labels { th scope="col" { (label) } } } }
     }
 }
 
@@ -125,15 +123,7 @@ fn render_results<'a>(title: &str, results: impl Iterator<Item = &'a RoutingResu
     html! {
         table {
             caption { (title) }
-            thead {
-                tr {
-                    th scope="col" { "Case" }
-                    th scope="col" { "Query" }
-                    th scope="col" { "Expected" }
-                    th scope="col" { "Rank" }
-                    th scope="col" { "Result" }
-                }
-            }
+            (render_head(&["Case", "Query", "Expected", "Rank", "Result"]))
             tbody {
                 @for result in results {
                     tr {
@@ -146,7 +136,7 @@ fn render_results<'a>(title: &str, results: impl Iterator<Item = &'a RoutingResu
                                 None => { "passed" }
                                 Some(failure) => {
                                     strong { "failed: " }
-                                    (display_safe(&describe_failure(result, failure)))
+                                    (display_safe(&failure.describe(result)))
                                 }
                             }
                         }

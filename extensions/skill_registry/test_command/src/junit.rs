@@ -4,7 +4,7 @@ use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 use skillhost_terminal::{CliError, display_safe, exit};
 
 use crate::model_junit::to_model_suite;
-use crate::summary::{TestSummary, TestedReport, describe_failure};
+use crate::summary::{TestSummary, TestedReport};
 
 /// Renders the report: one suite per skill and tier, one case per query.
 ///
@@ -38,7 +38,7 @@ fn to_suite(skill: &TestedReport) -> TestSuite {
             None => TestCaseStatus::success(),
             Some(failure) => {
                 let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
-                status.set_message(display_safe(&describe_failure(result, failure)));
+                status.set_message(display_safe(&failure.describe(result)));
                 status
             }
         };

@@ -5,6 +5,7 @@ use maud::{Markup, html};
 use skill_evals::{ArmFigures, ModelCaseKind, ModelReport, RateInterval};
 use skillhost_terminal::display_safe;
 
+use crate::html::render_head;
 use crate::model_text::{describe_amounts, describe_model_failure, describe_rate};
 
 /// The width of a rate of 1, in pixels.
@@ -101,15 +102,7 @@ fn render_cases(report: &ModelReport) -> Markup {
     html! {
         table {
             caption { "Cases" }
-            thead {
-                tr {
-                    th scope="col" { "Case" }
-                    th scope="col" { "Version" }
-                    th scope="col" { "Prompt" }
-                    th scope="col" { "Rate" }
-                    th scope="col" { "Result" }
-                }
-            }
+            (render_head(&["Case", "Version", "Prompt", "Rate", "Result"]))
             tbody {
                 @for case in &report.cases {
                     tr {

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use skill_catalog::SkillRoot;
 use skill_evals::ModelReport;
+use skill_format::is_case_file;
 use skill_testing::{BaselineVersion, ModelTestRequest};
 use skillhost_files::{TreeError, TreeFile, read_tree};
 use skillhost_terminal::{CliContext, CliError, exit};
@@ -11,9 +12,6 @@ use skillhost_terminal::{CliContext, CliError, exit};
 use crate::arguments::{CaseFilter, TestArgs};
 use crate::model_arguments::BaselineChoice;
 use crate::selection::TestedSkill;
-
-/// The directory of the cases in a skill, which no run sees.
-const EVALS: &str = "evals/";
 
 /// A function that runs the cases of a skill in kernels of their own.
 pub type ModelTests<'a> = &'a dyn Fn(&ModelTestRequest) -> Result<ModelReport, CliError>;
@@ -128,8 +126,9 @@ fn read_files(directory: &Path) -> Result<Vec<TreeFile>, CliError> {
     read_tree(directory).map(without_cases).map_err(|error| to_cli_error(&error))
 }
 
+/// Leaves out the cases, which no run sees.
 fn without_cases(mut files: Vec<TreeFile>) -> Vec<TreeFile> {
-    files.retain(|file| !file.path.starts_with(EVALS));
+    files.retain(|file| !is_case_file(&file.path));
     files
 }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde::ser::SerializeStruct as _;
 use serde::{Serialize, Serializer};
 use skill_evals::ModelReport;
-use skill_testing::{RoutingFailure, RoutingReport, RoutingResult, SkillCases};
+use skill_testing::{RoutingReport, SkillCases};
 use skillhost_terminal::exit;
 
 /// The results of all skills.
@@ -78,36 +78,5 @@ impl Serialize for TestedReport {
         object.serialize_field("mean_reciprocal_rank", &self.report.mean_reciprocal_rank)?;
         object.serialize_field("results", &self.report.results)?;
         object.end()
-    }
-}
-
-/// Describes why a case failed, as a lower-case fragment.
-pub(crate) fn describe_failure(result: &RoutingResult, failure: &RoutingFailure) -> String {
-    let rank = |rank: &Option<usize>| match rank {
-        Some(rank) => format!("ranked {rank}"),
-        None => "not found".to_owned(),
-    };
-    match failure {
-        RoutingFailure::NotVisible => "the skill is not in the catalog".to_owned(),
-        RoutingFailure::NotMatched => match &result.first {
-            Some(first) => format!("no word matches; the best match is {first}"),
-            None => "no word matches".to_owned(),
-        },
-        RoutingFailure::RankedLow { rank, above } => format!("ranked {rank}, behind {above}"),
-        RoutingFailure::BodyOnly => {
-            "only its body matches, which models do not see before they choose".to_owned()
-        }
-        RoutingFailure::NotDescribed => "the prompt has no room for its description".to_owned(),
-        RoutingFailure::Surfaced => "offered first, but not expected".to_owned(),
-        RoutingFailure::AboveExpected { expected, rank: expected_rank } => format!(
-            "{}, but {expected} is expected above it, which is {}",
-            rank(&result.rank),
-            rank(expected_rank)
-        ),
-        RoutingFailure::Forbidden { skill_id } => format!("{skill_id} is offered, but forbidden"),
-        RoutingFailure::UnknownAgent => {
-            let agent = result.agent.as_deref().unwrap_or_default();
-            format!("agent {agent} does not exist")
-        }
     }
 }

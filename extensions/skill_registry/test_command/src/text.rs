@@ -3,7 +3,7 @@
 use skillhost_terminal::{CliError, Output, TableColumn, display_safe};
 
 use crate::model_text::print_models;
-use crate::summary::{TestSummary, TestedReport, describe_failure};
+use crate::summary::{TestSummary, TestedReport};
 
 pub(crate) fn print_summary(output: Output, summary: &TestSummary) -> Result<(), CliError> {
     // Files first, as a wrong file explains missing cases.
@@ -76,7 +76,7 @@ fn print_failures(output: Output, skill: &TestedReport) -> Result<(), CliError> 
     for result in &skill.report.results {
         let Some(failure) = &result.failure else { continue };
         // On one line each, so that the output can be searched.
-        let reason = describe_failure(result, failure);
+        let reason = failure.describe(result);
         let line = format!(
             "routing: {}/{} \"{}\": {reason}",
             skill.report.skill_id, result.case, result.query

@@ -1,18 +1,17 @@
 //! The check of a change of a skill against the cases of every skill of a home.
 
-use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use sha2::{Digest as _, Sha256};
 use skill_catalog::{Snapshot, StoreOptions};
-use skill_evals::{LeakedText, find_leaks};
+use skill_evals::LeakSearch;
 use skill_format::{Digest, SkillId};
 use skill_ledger::{
     AcceptanceEvidence, LedgerError, LedgerErrorKind, ProposalCheck, ProposedChange,
 };
 
 use crate::case_files::{SkillCases, load_cases, load_held_out, open_held_out};
-use crate::harness::{CandidateSkill, HarnessError, RoutingHarness, RoutingSetup};
+use crate::harness::{CandidateSkill, HarnessError, RoutingHarness, RoutingSetup, digest_catalog};
 use crate::routing::{AgentViews, RoutingFailure, RoutingReport, RoutingResult, test_all_routing};
 
 /// The seed of the split, which makes no difference to the check: every case counts.
@@ -37,12 +36,6 @@ impl AcceptanceCheck {
     #[must_use]
     pub fn new(options: StoreOptions, data: PathBuf, is_required: bool) -> Self {
         Self { options, data, is_required }
-    }
-
-    fn open(&self, candidates: Vec<CandidateSkill>) -> Result<RoutingHarness, LedgerError> {
-        let options = self.options.clone();
-        let setup = RoutingSetup { options, candidates, with_distractors: true };
-        RoutingHarness::open(setup).map_err(|error| to_ledger_error(&error))
     }
 
     /// Loads the cases of every skill, in their state before the change.
@@ -83,13 +76,19 @@ impl ProposalCheck for AcceptanceCheck {
             regressions: Vec::new(),
             leaks: list_leaks(&cases, change),
         };
-        // Other files are not searched.
-        if is_skill_file && let Ok(id) = SkillId::new(change.skill_id) {
-            let bytes = change.new.as_bytes().to_vec();
-            let before = self.open(Vec::new())?;
-            let after = self.open(vec![CandidateSkill { id, bytes }])?;
-            compare_routing(&before, &after, &cases, &mut found);
-        }
+        // Other files are not searched, so that there is a result only if they copy a case.
+        let Some(id) = SkillId::new(change.skill_id).ok().filter(|_| is_skill_file) else {
+            return Ok((!found.leaks.is_empty()).then_some(found));
+        };
+        let bytes = change.new.as_bytes().to_vec();
+        let options = self.options.clone();
+        let setup = RoutingSetup { options, candidates: Vec::new(), with_distractors: true };
+        let opened = RoutingHarness::open(setup).and_then(|before| {
+            let after = before.with_candidate(&CandidateSkill { id, bytes })?;
+            Ok((before, after))
+        });
+        let (before, after) = opened.map_err(|error| to_ledger_error(&error))?;
+        compare_routing(&before, &after, &cases, &mut found);
         Ok(Some(found))
     }
 
@@ -134,53 +133,33 @@ fn describe_regression(
     now: &RoutingResult,
     failure: &RoutingFailure,
 ) -> String {
-    let mut line = format!("{}/{}", cases.skill_id, was.case);
+    let name = format!("{}/{}", cases.skill_id, was.case);
     let is_private = cases.triggers.iter().any(|case| case.name == was.case && case.is_private);
     // The text of a held-out case must not reach the author of a change.
-    if !is_private {
-        // Writing to a `String` cannot fail.
-        let _ = write!(line, " \"{}\"", was.query);
-    }
-    line.push_str(" passed, now ");
-    match failure {
-        RoutingFailure::RankedLow { rank, above } => {
-            let _ = write!(line, "is ranked {rank}, behind {above}");
-        }
-        RoutingFailure::Surfaced => line.push_str("is offered first without being expected"),
-        RoutingFailure::Forbidden { skill_id } => {
-            let _ = write!(line, "offers the forbidden {skill_id}");
-        }
-        RoutingFailure::AboveExpected { expected, .. } => {
-            let _ = write!(line, "is ranked above {expected}");
-        }
-        RoutingFailure::NotMatched
-        | RoutingFailure::NotVisible
-        | RoutingFailure::BodyOnly
-        | RoutingFailure::NotDescribed
-        | RoutingFailure::UnknownAgent => match &now.first {
-            Some(first) => {
-                let _ = write!(line, "is not offered; the first is {first}");
-            }
-            None => line.push_str("is not offered"),
-        },
-    }
-    line
+    let query = if is_private { String::new() } else { format!(" \"{}\"", was.query) };
+    format!("{name}{query} passed, now {}", failure.describe(now))
 }
 
 /// Lists the cases whose text a change copies: by their names, and the held-out ones by number.
 fn list_leaks(cases: &[SkillCases], change: &ProposedChange<'_>) -> Vec<String> {
-    let base = change.base.unwrap_or_default();
+    let search = LeakSearch::new(change.base.unwrap_or_default(), change.new);
     let mut leaks = Vec::new();
     let mut held_out = 0;
+    let mut add = |skill_id: &str, name: &str, is_private: bool, found: Option<String>| match found
+    {
+        Some(_) if is_private => held_out += 1,
+        Some(text) => leaks.push(format!("{skill_id}/{name} \"{text}\"")),
+        None => {}
+    };
     for cases in cases {
-        let triggers = cases.triggers.iter().map(|case| (case.is_private, &case.case));
-        for (is_private, case) in triggers {
-            let found = find_leaks(base, change.new, std::slice::from_ref(case), &[]);
-            add_leaks(&mut leaks, &mut held_out, &cases.skill_id, is_private, &found);
+        for case in &cases.triggers {
+            let found = search.find_query(&case.case.query);
+            add(&cases.skill_id, &case.name, case.is_private, found);
         }
         for case in &cases.outputs {
-            let found = find_leaks(base, change.new, &[], std::slice::from_ref(&case.case));
-            add_leaks(&mut leaks, &mut held_out, &cases.skill_id, case.is_private, &found);
+            let found = search.find_query(&case.case.prompt);
+            let found = found.or_else(|| search.find_literal(&case.case));
+            add(&cases.skill_id, &case.name, case.is_private, found);
         }
     }
     // Only counted: an agent could otherwise guess a case word by word.
@@ -191,40 +170,12 @@ fn list_leaks(cases: &[SkillCases], change: &ProposedChange<'_>) -> Vec<String> 
     leaks
 }
 
-fn add_leaks(
-    leaks: &mut Vec<String>,
-    held_out: &mut usize,
-    skill_id: &str,
-    is_private: bool,
-    found: &[LeakedText],
-) {
-    match found.first() {
-        Some(_) if is_private => *held_out += 1,
-        Some(leak) => leaks.push(format!("{skill_id}/{} \"{}\"", leak.case, leak.text)),
-        None => {}
-    }
-}
-
 fn digest_cases(cases: &[SkillCases]) -> String {
     let mut hasher = Sha256::new();
     for cases in cases {
         hasher.update(cases.skill_id.as_bytes());
         hasher.update([0]);
         hasher.update(cases.digest().as_bytes());
-    }
-    skillhost_files::to_hex(&hasher.finalize())
-}
-
-/// Digests the skills that compete with the changed one.
-fn digest_catalog(snapshot: &Snapshot, changed: &str) -> String {
-    let mut hasher = Sha256::new();
-    for skill in snapshot.skills().iter().filter(|skill| skill.id().as_str() != changed) {
-        hasher.update(skill.id().as_str().as_bytes());
-        hasher.update([0]);
-        // By its text, as a skill that is only touched competes as before.
-        hasher.update(skill.description().as_bytes());
-        hasher.update([0]);
-        hasher.update(skill.digest().map(|digest| digest.to_string()).unwrap_or_default());
     }
     skillhost_files::to_hex(&hasher.finalize())
 }

@@ -6,6 +6,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+use sha2::{Digest as _, Sha256};
 use skill_catalog::{
     AgentScope, CatalogScope, Skill, SkillRoot, Snapshot, Store, StoreError, StoreOptions,
     SystemClock, TrustLevel,
@@ -95,8 +96,8 @@ pub struct RoutingHarness {
     ranker: Ranker,
     blocks: CatalogBlocks,
     distractors: Vec<String>,
-    /// Holds the candidates and distractors; removed with the harness.
-    _directory: RunDirectory,
+    /// The directories of candidates and distractors, removed with the last harness that uses them.
+    directories: Vec<Arc<RunDirectory>>,
 }
 
 impl Default for RoutingSetup {
@@ -112,19 +113,13 @@ impl RoutingHarness {
     /// # Errors
     /// Fails if the temporary directory cannot be written, and on contradictory options.
     pub fn open(setup: RoutingSetup) -> Result<Self, HarnessError> {
-        let directory = RunDirectory::create()?;
+        let directory = Arc::new(RunDirectory::create()?);
         let RoutingSetup { mut options, candidates, with_distractors } = setup;
-        let root = |label: &str| SkillRoot {
-            label: label.to_owned(),
-            path: directory.path().join(label),
-            trust: TrustLevel::Operator,
-        };
         for candidate in &candidates {
-            let place = directory.path().join(CANDIDATES).join(candidate.id.as_str());
-            write_skill(&place, &candidate.bytes)?;
+            write_candidate(&directory, candidate)?;
         }
         // The first root wins: a candidate replaces the installed copy.
-        options.roots.insert(0, root(CANDIDATES));
+        options.roots.insert(0, added_root(&directory, CANDIDATES));
         let mut distractors = Vec::new();
         if with_distractors {
             for skill in distractor_skills() {
@@ -133,8 +128,32 @@ impl RoutingHarness {
                 distractors.push(skill.id);
             }
             // The last root loses: a skill of the home with the id of a distractor replaces it.
-            options.roots.push(root(DISTRACTORS));
+            options.roots.push(added_root(&directory, DISTRACTORS));
         }
+        Self::index(options, distractors, vec![directory])
+    }
+
+    /// Opens the same catalog with another candidate in place of its skill; the distractors are not
+    /// written again. Blocks.
+    ///
+    /// # Errors
+    /// Fails as [`RoutingHarness::open`] does.
+    pub fn with_candidate(&self, candidate: &CandidateSkill) -> Result<Self, HarnessError> {
+        let directory = Arc::new(RunDirectory::create()?);
+        write_candidate(&directory, candidate)?;
+        let mut options = self.store.options().clone();
+        options.roots.retain(|root| root.label != CANDIDATES);
+        options.roots.insert(0, added_root(&directory, CANDIDATES));
+        let mut directories = self.directories.clone();
+        directories.push(directory);
+        Self::index(options, self.distractors.clone(), directories)
+    }
+
+    fn index(
+        options: StoreOptions,
+        distractors: Vec<String>,
+        directories: Vec<Arc<RunDirectory>>,
+    ) -> Result<Self, HarnessError> {
         let blocks = CatalogBlocks::new(options.l1_full_limit);
         let store = Store::open(options, Arc::new(SystemClock))?;
         let snapshot = store.snapshot();
@@ -142,7 +161,7 @@ impl RoutingHarness {
         let searcher = SkillSearcher::new();
         searcher.build_index(&store, &snapshot);
         let ranker = Ranker::standard();
-        Ok(Self { store, snapshot, searcher, ranker, blocks, distractors, _directory: directory })
+        Ok(Self { store, snapshot, searcher, ranker, blocks, distractors, directories })
     }
 
     /// Returns the catalog.
@@ -211,4 +230,33 @@ impl RoutingHarness {
 fn write_skill(directory: &Path, bytes: &[u8]) -> io::Result<()> {
     fs::create_dir_all(directory)?;
     fs::write(directory.join("SKILL.md"), bytes)
+}
+
+fn write_candidate(directory: &RunDirectory, candidate: &CandidateSkill) -> io::Result<()> {
+    let place = directory.path().join(CANDIDATES).join(candidate.id.as_str());
+    write_skill(&place, &candidate.bytes)
+}
+
+fn added_root(directory: &RunDirectory, label: &str) -> SkillRoot {
+    SkillRoot {
+        label: label.to_owned(),
+        path: directory.path().join(label),
+        trust: TrustLevel::Operator,
+    }
+}
+
+/// Returns the digest of the skills that compete with one: SHA-256 of their ids, descriptions and
+/// texts, in hexadecimal digits.
+#[must_use]
+pub fn digest_catalog(snapshot: &Snapshot, changed: &str) -> String {
+    let mut hasher = Sha256::new();
+    for skill in snapshot.skills().iter().filter(|skill| skill.id().as_str() != changed) {
+        hasher.update(skill.id().as_str().as_bytes());
+        hasher.update([0]);
+        // By its text, as a skill that is only touched competes as before.
+        hasher.update(skill.description().as_bytes());
+        hasher.update([0]);
+        hasher.update(skill.digest().map(|digest| digest.to_string()).unwrap_or_default());
+    }
+    skillhost_files::to_hex(&hasher.finalize())
 }

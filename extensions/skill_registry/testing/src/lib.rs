@@ -28,6 +28,7 @@ pub use acceptance::AcceptanceCheck;
 pub use case_files::{CaseFile, LoadedCase, SkillCases, load_cases, load_held_out, open_held_out};
 pub use harness::{
     AgentView, CandidateSkill, HarnessError, RoutedQuery, RoutingHarness, RoutingSetup,
+    digest_catalog,
 };
 pub use model_request::{BaselineVersion, ModelTestRequest, SpendingLimits};
 pub use routing::{

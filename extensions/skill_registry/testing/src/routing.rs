@@ -93,6 +93,42 @@ pub enum RoutingFailure {
     UnknownAgent,
 }
 
+impl RoutingFailure {
+    /// Describes the failure of a result as a lower-case fragment.
+    #[must_use]
+    pub fn describe(&self, result: &RoutingResult) -> String {
+        let rank = |rank: &Option<usize>| match rank {
+            Some(rank) => format!("ranked {rank}"),
+            None => "not found".to_owned(),
+        };
+        match self {
+            Self::NotVisible => "not in the catalog".to_owned(),
+            Self::NotMatched => match &result.first {
+                Some(first) => format!("not matched by a word; the best match is {first}"),
+                None => "not matched by a word".to_owned(),
+            },
+            Self::RankedLow { rank, above } => format!("ranked {rank}, behind {above}"),
+            Self::BodyOnly => {
+                "matched only in its body, which models do not see before they choose".to_owned()
+            }
+            Self::NotDescribed => "listed without its description for lack of room".to_owned(),
+            Self::Surfaced => "offered first, but not expected".to_owned(),
+            Self::AboveExpected { expected, rank: other } => format!(
+                "{}, but {expected} is expected above it, which is {}",
+                rank(&result.rank),
+                rank(other)
+            ),
+            Self::Forbidden { skill_id } => format!("listed with {skill_id}, which is forbidden"),
+            Self::UnknownAgent => {
+                format!(
+                    "not tested: agent {} not found",
+                    result.agent.as_deref().unwrap_or_default()
+                )
+            }
+        }
+    }
+}
+
 /// The views of the agents that cases name; the empty id is the view of all other cases.
 pub type AgentViews = BTreeMap<String, AgentView>;
 

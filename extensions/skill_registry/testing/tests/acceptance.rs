@@ -158,8 +158,16 @@ fn useless_edits_are_named() {
         before.replace("\n\n", "\n\n\n"),
         format!("{before}\n\n"),
         before.replace("Open the", "  Open   the"),
+        // The canonical form has the name first and no quotes that YAML does not need.
+        before.replace(
+            &format!("name: pdf-forms\ndescription: {FORMS}"),
+            &format!("description: {FORMS}\nname: \"pdf-forms\""),
+        ),
     ] {
-        assert_eq!(home.refused("pdf-forms", &cosmetic), "cosmetic: only white space differs");
+        assert_eq!(
+            home.refused("pdf-forms", &cosmetic),
+            "cosmetic: only white space or the form differs"
+        );
     }
 }
 
@@ -230,7 +238,7 @@ fn all_stolen_queries_are_listed() {
     assert_eq!(stolen.len(), 20, "{stolen:?}");
     for number in 0..20 {
         let query = stolen_query(number);
-        let line = format!("skill-{number}/q1 \"{query}\" passed, now is ranked 4, behind ");
+        let line = format!("skill-{number}/q1 \"{query}\" passed, now ranked 4, behind ");
         assert!(stolen.iter().any(|stolen| stolen.starts_with(&line)), "{line}: {stolen:?}");
     }
 }
@@ -247,7 +255,7 @@ fn regression_needs_reason_of_person() {
     assert!(found.regressions[0].starts_with("pdf-forms/q1 \"complete the W-9\" passed, now "));
     let error = home.approve(&proposal, None).unwrap_err();
     assert_eq!(error.reason(), LedgerErrorKind::Refused);
-    assert!(error.to_string().starts_with("routing: pdf-forms/q1"), "{error}");
+    assert!(error.to_string().starts_with("the check has objections: pdf-forms/q1"), "{error}");
     assert_eq!(home.approve(&proposal, Some("it is being renamed")).unwrap(), 2);
 }
 

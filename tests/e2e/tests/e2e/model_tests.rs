@@ -45,7 +45,7 @@ fn eval_home(model: &str, assertions: &Value) -> TestHome {
         .manifest("skill_registry", &shipped_manifest("skill_registry"))
         .manifest("core_tools", &shipped_manifest("core_tools"))
         .manifest("orchestrator_agent", &agent_manifest("orchestrator_agent", agent))
-        .skill("greet", &greet_skill("Greets people. Use when somebody arrives."))
+        .skill("greet", &greet_skill("Greets people. Use when a visitor arrives."))
         .file("sandbox/skills/greet/evals/evals.json", evals(assertions))
         .file("sandbox/skills/greet/evals/triggers.json", TRIGGERS)
         .file("model.yaml", model)
@@ -167,7 +167,7 @@ fn descriptions_move_recall_and_precision() {
         let report = report(&test_greet(&home, &["--only", "greet/q*", "--runs", "10"]));
         (counts(&report["recall"]), report["precision"].clone())
     };
-    let (recall, precision) = rates("Greets people. Use when somebody arrives.");
+    let (recall, precision) = rates("Greets people. Use when a visitor arrives.");
     assert_eq!((recall, counts(&precision)), ((10, 10), (10, 10)));
     let (recall, precision) = rates("Helps with every task.");
     assert_eq!((recall, counts(&precision)), ((10, 10), (10, 20)));

@@ -2,9 +2,11 @@
 
 use std::fs;
 
-use serde_json::Value;
+use mock_model::{MockModel, Step, Wire};
+use serde_json::{Value, json};
 use test_support::{Output, TestHome};
 
+use crate::agents_scene::{agents_home_on, ask_agent};
 use crate::fixtures::repository_root;
 
 const FORMS: &str = "---\nname: pdf-forms\ndescription: Fills in PDF forms such as the W-9. Use when \
@@ -34,7 +36,7 @@ fn failed_cases_are_listed_and_fail() {
     insta::assert_snapshot!(run_test(&home, &[]), @r#"
     exit 1
     --- stdout
-    routing: pdf-forms/q3 "open the file": only its body matches, which models do not see before they choose
+    routing: pdf-forms/q3 "open the file": matched only in its body, which models do not see before they choose
     skill     cases passed failed recall precision MRR
     pdf-forms 3     2      1      0.50   1.00      0.75
     1 skill, 3 cases: 2 passed, 1 failed, among 200 other skills
@@ -85,7 +87,7 @@ fn unknown_names_are_not_found() {
     error: skill `pdf-from` not found
     hint: did you mean `pdf-forms`?
     ");
-    assert_eq!(run_test(&home, &["--agent", "nobody"]).status, 3);
+    assert_eq!(run_test(&home, &["--agent", "absent_agent"]).status, 3);
     assert_eq!(run_test(&home, &["./missing/"]).status, 3);
     assert_eq!(run_test(&home, &["--only", "["]).status, 2);
     // A skill without cases proves nothing.
@@ -121,27 +123,94 @@ fn shipped_skills_pass_their_cases() {
     }
 }
 
+const SECRET: &str = "put my name into the rental contract";
+
+/// The file of the held-out cases, and ways to name it.
+const HELD_OUT: &str = "data/skill_registry/evals/pdf-forms/triggers.json";
+
+/// Adds held-out cases to a home.
+fn with_held_out(home: TestHome) -> TestHome {
+    let text = format!("[{{\"query\": \"{SECRET}\", \"should_trigger\": true}}]");
+    home.file(&format!("sandbox/{HELD_OUT}"), text)
+}
+
 #[test]
-fn held_out_cases_reach_no_reader_of_skill() {
-    let home = forms_home(TRIGGERS);
-    let secret = "put my name into the rental contract";
-    let home = home.file(
-        "sandbox/data/skill_registry/evals/pdf-forms/triggers.json",
-        format!("[{{\"query\": \"{secret}\", \"should_trigger\": true}}]"),
-    );
-    for args in [
-        &["show", "pdf-forms"][..],
-        &["read", "pdf-forms"],
-        &["list"],
-        &["search", "rental", "contract"],
-        &["read", "pdf-forms", "../../data/skill_registry/evals/pdf-forms/triggers.json"],
-        &["read", "pdf-forms", "evals/../../../data/skill_registry/evals/pdf-forms/triggers.json"],
-    ] {
-        let shown = home.skillhost([&["skill"], args].concat());
-        assert!(!shown.to_string().contains(secret), "{args:?}: {shown}");
-    }
-    // Operators test with them.
+fn operators_test_with_held_out_cases() {
+    let home = with_held_out(forms_home(TRIGGERS));
     let json = run_test(&home, &["pdf-forms", "--split", "held-out", "--json"]).json();
-    assert_eq!(json["skills"][0]["results"][0]["query"], secret);
-    assert_eq!(json["skills"][0]["results"].as_array().unwrap().len(), 1);
+    let results = json["skills"][0]["results"].as_array().unwrap();
+    assert_eq!((results.len(), &results[0]["query"]), (1, &SECRET.into()));
+}
+
+/// Spells a path below the sandbox in 25 ways.
+fn spell_path(home: &TestHome) -> Vec<String> {
+    let outside = home.root().join("sandbox").join(HELD_OUT).display().to_string();
+    let starts = [
+        "",
+        "./",
+        "/",
+        "../",
+        "../../",
+        "skills/../",
+        "skills/pdf-forms/../../",
+        "sandbox/",
+        "sandbox:",
+        "sandbox:/",
+        "drafts/../",
+        "evals/../../../",
+        "data/../",
+        "//",
+        ".//",
+        "%2e%2e/",
+        "..\\",
+        "~/",
+        "$HOME/sandbox/",
+        "file:///",
+        "skill://",
+        "workspace:",
+        "references/../../../",
+    ];
+    let mut paths: Vec<String> = starts.iter().map(|start| format!("{start}{HELD_OUT}")).collect();
+    paths.extend([format!("file://{outside}"), outside]);
+    paths
+}
+
+#[test]
+fn held_out_cases_reach_no_tool_of_agent() {
+    let mock = MockModel::new();
+    let home = with_held_out(agents_home_on(&mock, Wire::Openai).skill("pdf-forms", FORMS));
+    let paths = spell_path(&home);
+    assert_eq!(paths.len(), 25);
+    // One call of each tool for each path.
+    let calls: [&dyn Fn(&str) -> (&'static str, Value); 8] = [
+        &|path| ("read_file", json!({"path": path})),
+        &|path| ("list_directory", json!({"path": path})),
+        &|path| ("search_text", json!({"pattern": "rental|should_trigger", "path": path})),
+        &|path| ("find_files", json!({"pattern": path})),
+        &|path| ("git_diff", json!({"path": path})),
+        &|path| ("read_skill_resource", json!({"skill_id": "pdf-forms", "path": path})),
+        &|path| ("read_skill", json!({"skill_id": path})),
+        &|path| ("list_skills", json!({"query": format!("rental contract {path}")})),
+    ];
+    let mut steps = Vec::new();
+    for path in &paths {
+        let mut step = Step::text("");
+        for call in &calls {
+            let (tool, arguments) = call(path);
+            step = step.call(tool, &arguments.to_string());
+        }
+        steps.push(step);
+    }
+    steps.push(Step::text("done"));
+    steps.into_iter().for_each(|step| mock.push(step));
+    let asked = ask_agent(&home, "worker", "find the cases");
+    assert_eq!(asked.status, 0, "{asked}");
+    let requests = mock.requests();
+    let results = requests.last().unwrap().messages();
+    let results: Vec<_> = results.iter().filter(|message| message.role == "tool").collect();
+    assert_eq!(results.len(), 200);
+    for request in &requests {
+        let body = request.body.to_string();
+        assert!(!body.contains(SECRET), "{body}");
+    }
 }

@@ -3,6 +3,7 @@
 use skill_catalog::Snapshot;
 use skill_evals::{TextChange, compare_skill_texts, is_repeated_edit, shingles_of_diff};
 use skill_format::Digest;
+use skill_rules::fmt::{FmtOptions, format_skill};
 
 use crate::ledger::Ledger;
 use crate::proposals::stored::log_action;
@@ -94,8 +95,10 @@ impl Ledger {
         }
         // An agent does not approve a disadvantage, even with a reason.
         if !is_clean && (actor.via == "agent" || reason.is_none()) {
+            let worse: Vec<&str> =
+                found.regressions.iter().chain(&found.leaks).map(String::as_str).collect();
             return Err(refused_error(
-                format!("routing: {}", found.regressions.join("; ")),
+                format!("the check has objections: {}", worse.join("; ")),
                 "a person can approve it with a reason",
             ));
         }
@@ -121,14 +124,23 @@ impl Ledger {
     }
 }
 
-/// Refuses a change that only moves white space.
-pub(crate) fn require_change(base: Option<&str>, new: &str) -> Result<(), LedgerError> {
-    let change = base.map(|base| compare_skill_texts(base, new));
-    if change != Some(TextChange::Cosmetic) {
+/// Refuses a change that only moves white space, or that brings a SKILL.md into its canonical form.
+pub(crate) fn require_change(change: &ProposedChange<'_>) -> Result<(), LedgerError> {
+    let Some(base) = change.base else { return Ok(()) };
+    let is_skill_file = change.path.eq_ignore_ascii_case("SKILL.md");
+    let canonical = |text: &str| format_skill(text, FmtOptions::default()).ok().map(|it| it.text);
+    let is_same_form = || match (canonical(base), canonical(change.new)) {
+        (Some(base), Some(new)) => compare_skill_texts(&base, &new) != TextChange::Changed,
+        // A text that has no canonical form is compared as it is.
+        _ => false,
+    };
+    let is_cosmetic = compare_skill_texts(base, change.new) == TextChange::Cosmetic
+        || is_skill_file && is_same_form();
+    if !is_cosmetic {
         return Ok(());
     }
     Err(refused_error(
-        "cosmetic: only white space differs",
+        "cosmetic: only white space or the form differs",
         "leave the form to the formatter; propose what a reader should do differently",
     ))
 }

@@ -64,7 +64,7 @@ impl Ledger {
         let acceptance = self.examine(snapshot, &checked.change())?;
         // A person decides in any case, and sees the result.
         if author.origin != OPERATOR {
-            require_change(checked.change().base, &checked.new)?;
+            require_change(&checked.change())?;
             acceptance.iter().try_for_each(|found| self.require_accepted(found))?;
         }
         self.with_session(|session| {
