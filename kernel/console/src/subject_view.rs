@@ -26,6 +26,7 @@ const FIELDS: &[(&str, &str)] = &[
     ("flags", "Flags"),
     ("diff", "Changes"),
     ("check", "Check of the cases"),
+    ("model_check", "Runs with a model"),
     ("lint", "Findings"),
     ("tokens", "Tokens, before and after"),
     ("arguments", "Arguments"),

@@ -1,5 +1,6 @@
 //! A run of a case: a turn of an agent in a new thread, and its grading.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -14,7 +15,7 @@ use skillhost_payload::{Workspace, WorkspaceAccess};
 use tokio_util::sync::CancellationToken;
 
 use crate::error::EvalError;
-use crate::grader::RunGrader;
+use crate::grader::{GradedRun, RunGrader};
 use crate::overlay::OverlayKernel;
 use crate::planned_run::{PlannedCase, PlannedRun};
 use crate::results::FinishedRun;
@@ -63,6 +64,7 @@ struct Attempt {
     metrics: ExecutionMetrics,
     seen: RunObservations,
     files: ChangedFiles,
+    workspace: PathBuf,
     /// The reason why the model has no reply.
     invalid: Option<String>,
 }
@@ -98,9 +100,13 @@ impl CaseRunner<'_> {
                 Vec::new()
             }
             (None, Some(output)) => {
-                let (files, lines) = (attempt.files.texts(), &attempt.run.lines);
-                let graded =
-                    self.grader.grade(output, &attempt.seen, lines, &files, &mut spent).await;
+                let run = GradedRun {
+                    seen: &attempt.seen,
+                    lines: &attempt.run.lines,
+                    files: &attempt.files.texts(),
+                    workspace: &attempt.workspace,
+                };
+                let graded = self.grader.grade(output, run, &mut spent).await;
                 graded.map_err(RunStop::Spending)?
             }
             (None, None) => vec![self.grade_query(case, &attempt)],
@@ -195,7 +201,8 @@ impl CaseRunner<'_> {
             modified: files.modified.clone(),
             commands: run.has_command_tool.then_some(calls.commands),
         };
-        Ok(Attempt { run, triggered, metrics: calls.metrics, seen, files, invalid })
+        let workspace = workspace.path().to_owned();
+        Ok(Attempt { run, triggered, metrics: calls.metrics, seen, files, workspace, invalid })
     }
 
     /// Decides about an error of a run: one of the provider makes it invalid, one of the settings ends

@@ -1,12 +1,14 @@
 //! The grading of a run: assertions, and sentences by a judge.
 
+use std::path::Path;
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use skill_evals::{
     AssertionCheck, AssertionResult, JUDGE_INSTRUCTIONS, JudgedWork, OutputCase, RunObservations,
     SpentAmounts, check_assertion, read_judgment, render_judge_message,
 };
+use skill_testing::CaseScripts;
 use skillhost_conversation::{Message, ModelProvider, ModelRequest};
 
 use crate::spending::{SpendingMeter, SpendingStop};
@@ -26,6 +28,18 @@ const SKILL_TOOLS: [&str; 6] = [
 pub(crate) struct RunGrader {
     pub(crate) judge: Option<Arc<dyn ModelProvider>>,
     pub(crate) meter: Arc<SpendingMeter>,
+    pub(crate) scripts: Option<Arc<dyn CaseScripts>>,
+}
+
+/// A run that is graded.
+pub(crate) struct GradedRun<'a> {
+    pub(crate) seen: &'a RunObservations,
+    /// The lines of the transcript.
+    pub(crate) lines: &'a [Value],
+    /// The changed files and their texts.
+    pub(crate) files: &'a [(String, String)],
+    /// The directory with the files of the run.
+    pub(crate) workspace: &'a Path,
 }
 
 impl RunGrader {
@@ -33,11 +47,10 @@ impl RunGrader {
     pub(crate) async fn grade(
         &self,
         case: &OutputCase,
-        seen: &RunObservations,
-        lines: &[Value],
-        files: &[(String, String)],
+        run: GradedRun<'_>,
         spent: &mut SpentAmounts,
     ) -> Result<Vec<AssertionResult>, SpendingStop> {
+        let GradedRun { seen, lines, files, .. } = run;
         // The same for all sentences of the run.
         let transcript = render_blinded(lines);
         let work = JudgedWork {
@@ -51,10 +64,7 @@ impl RunGrader {
             let text = assertion.text();
             results.push(match check_assertion(assertion, seen) {
                 AssertionCheck::Done(result) => result,
-                AssertionCheck::Script(path) => AssertionResult::skipped(
-                    text,
-                    &format!("scripts of cases are not run ({path})"),
-                ),
+                AssertionCheck::Script(path) => self.run_script(&path, text, case, &run).await,
                 AssertionCheck::Judge(sentence) => match &self.judge {
                     None => AssertionResult::skipped(text, "a sentence requires --judge"),
                     Some(judge) => {
@@ -65,6 +75,33 @@ impl RunGrader {
             });
         }
         Ok(results)
+    }
+
+    async fn run_script(
+        &self,
+        path: &str,
+        text: String,
+        case: &OutputCase,
+        run: &GradedRun<'_>,
+    ) -> AssertionResult {
+        let Some(scripts) = &self.scripts else {
+            return AssertionResult::skipped(text, "a script requires --run-scripts");
+        };
+        let input = json!({
+            "case": {
+                "id": case.id,
+                "prompt": case.prompt,
+                "expected_output": case.expected_output,
+            },
+            "answer": run.seen.answer,
+            "created": run.seen.created,
+            "modified": run.seen.modified,
+            "commands": run.seen.commands,
+        });
+        match scripts.run_script(path, input.to_string(), run.workspace).await {
+            Ok((passed, evidence)) => AssertionResult::checked(text, passed, evidence),
+            Err(reason) => AssertionResult::skipped(text, &reason),
+        }
     }
 
     async fn judge_sentence(
@@ -119,8 +156,6 @@ fn render_blinded(lines: &[Value]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]

@@ -51,11 +51,14 @@ pub(crate) fn plan_cases(cases: &SkillCases) -> Vec<PlannedCase> {
 }
 
 impl PlannedCase {
-    /// Returns the arms that run the case: a query needs no comparison.
+    /// Returns the arms that run the case. A query is compared with another version only: without
+    /// the skill its result is known.
     pub(crate) fn arms(&self, baseline: ComparisonArm) -> Vec<ComparisonArm> {
-        match self.kind {
-            ModelCaseKind::Output => vec![ComparisonArm::WithSkill, baseline],
-            ModelCaseKind::Positive | ModelCaseKind::Negative => vec![ComparisonArm::WithSkill],
+        match (self.kind, baseline) {
+            (ModelCaseKind::Output, _) | (_, ComparisonArm::OldSkill) => {
+                vec![ComparisonArm::WithSkill, baseline]
+            }
+            _ => vec![ComparisonArm::WithSkill],
         }
     }
 
@@ -109,6 +112,8 @@ mod tests {
         assert_eq!(runs.len(), 18);
         assert_eq!(runs, plan(7));
         assert_ne!(runs, plan(8));
+        // Two versions are compared by their queries, too.
+        assert_eq!(plan_runs(&cases, ComparisonArm::OldSkill, 1..=6, 7).len(), 24);
         let arms: Vec<ComparisonArm> =
             runs.iter().filter(|run| run.case == 0).map(|run| run.arm).collect();
         let changes = arms.windows(2).filter(|pair| pair[0] != pair[1]).count();

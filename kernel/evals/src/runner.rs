@@ -5,8 +5,8 @@ use std::sync::Arc;
 use skill_catalog::{Store, StoreOptions, SystemClock};
 use skill_evals::{
     ArmFigures, BenchmarkFile, BenchmarkMetadata, BenchmarkResult, BenchmarkRun, BenchmarkSummary,
-    ComparisonArm, ModelCaseKind, ModelCaseReport, ModelReport, ModelRunReport, PAIRED_LOOKS,
-    PairedReport, RunProvenance, RunValidity, SpentAmounts, assess_pairs,
+    ComparisonArm, ModelCaseKind, ModelCaseReport, ModelDigests, ModelReport, ModelRunReport,
+    PAIRED_LOOKS, PairedReport, RunProvenance, RunValidity, SpentAmounts, assess_pairs,
 };
 use skill_testing::{BaselineVersion, ModelTestRequest, digest_catalog};
 use skillhost_control::DEFAULT_AGENT;
@@ -250,7 +250,11 @@ impl<'a> IterationSetup<'a> {
             (false, ComparisonArm::WithoutSkill) => None,
             (false, _) => Some(self.plan.baseline.clone()),
         };
-        let grader = RunGrader { judge: self.judge.clone(), meter: Arc::clone(&self.meter) };
+        let grader = RunGrader {
+            judge: self.judge.clone(),
+            meter: Arc::clone(&self.meter),
+            scripts: self.request.scripts.clone(),
+        };
         let runner = CaseRunner {
             overlay: if is_with { &kernels.with } else { &kernels.base },
             grader: &grader,
@@ -317,6 +321,12 @@ impl<'a> IterationSetup<'a> {
             agent: self.agent.clone(),
             seed: self.request.seed,
             baseline: self.arm,
+            digests: ModelDigests {
+                skill: self.plan.skill.clone(),
+                baseline: self.plan.baseline.clone(),
+                cases: self.plan.cases.clone(),
+                catalog: self.plan.catalog.clone(),
+            },
             directory: self.directory.path().display().to_string(),
             arms: arms.into_iter().map(|arm| ArmFigures::from_cases(arm, &cases)).collect(),
             cases,

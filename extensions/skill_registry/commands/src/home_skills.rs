@@ -127,9 +127,10 @@ pub(crate) fn resolve_skill(snapshot: &Snapshot, given: &str) -> Result<String, 
 /// Opens the ledger of a home for decisions: each is preceded by the check of the change.
 pub(crate) fn open_checked_ledger(session: &CliContext) -> Result<Ledger, CliError> {
     let home = session.home()?;
-    let is_required = registry_config(session, &home)?.review.checks.is_required();
+    let checks = registry_config(session, &home)?.review.checks;
     let data = home.data_dir(REGISTRY);
-    let check = AcceptanceCheck::new(home_options(session)?, data, is_required);
+    let check =
+        AcceptanceCheck::new(home_options(session)?, data, checks.is_required(), checks.model);
     Ok(open_ledger(&home).set_check(Arc::new(check)))
 }
 

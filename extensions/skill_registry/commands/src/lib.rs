@@ -6,6 +6,7 @@ mod arguments;
 mod audit_log;
 mod batch;
 mod call;
+mod case_scripts;
 mod compare;
 mod consent;
 mod cost;

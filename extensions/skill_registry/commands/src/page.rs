@@ -216,6 +216,21 @@ impl TextPage {
             found.regressions.iter().for_each(|line| self.warning(&format!("WORSE: {line}")));
             found.leaks.iter().for_each(|line| self.warning(&format!("COPIES A CASE: {line}")));
         }
+        match &proposal.summary.model_evidence {
+            Some(evidence) => {
+                let line = format!("model: {}", evidence.describe());
+                if evidence.is_disadvantage() {
+                    self.warning(&line);
+                } else {
+                    self.lines.push(vec![StyledSpan::plain(&line)]);
+                }
+            }
+            // Only where the home has cases; there, silence could be read as a good result.
+            None if proposal.summary.acceptance.is_some() => {
+                self.lines.push(vec![StyledSpan::plain("not run with a model")]);
+            }
+            None => {}
+        }
         let (before, after) = proposal.tokens;
         let change = i64::from(after) - i64::from(before);
         self.lines

@@ -1,13 +1,20 @@
 //! `skillhost skill test`: the home that the cases of skills are tested in.
 
-use skill_test_command::{BaselineChoice, ModelTests, TestArgs, TestHome, VersionFiles};
-use skill_testing::{AgentView, AgentViews};
+use std::path::Path;
+use std::sync::Arc;
+
+use skill_test_command::{
+    BaselineChoice, ModelTests, SkillVersions, TestArgs, TestHome, VersionFiles,
+};
+use skill_testing::{AgentView, AgentViews, CaseScripts, ComparedChange};
 use skillhost_files::TreeFile;
 use skillhost_home::{Home, discover_manifests};
 use skillhost_manifest::{AgentCatalog, AgentManifest};
 use skillhost_terminal::{CliContext, CliError, CommandResult, exit};
 
+use super::case_scripts::SandboxedScripts;
 use super::home_skills;
+use super::review_context::current_actor;
 use super::wording::registry_error;
 
 /// The directory with the results of runs with a model, below the data of the kernel.
@@ -19,8 +26,38 @@ pub(super) fn cmd_skill_test(
     models: ModelTests<'_>,
 ) -> CommandResult {
     let home = if session.has_home() { open_test_home(session)? } else { TestHome::default() };
-    let versions = |id: &str, choice: &BaselineChoice| find_version(session, id, choice);
-    skill_test_command::cmd_skill_test(session, args, home, models, &versions)
+    skill_test_command::cmd_skill_test(session, args, home, models, &HomeVersions { session })
+}
+
+/// The versions and proposals of a home.
+struct HomeVersions<'a> {
+    session: &'a CliContext,
+}
+
+impl SkillVersions for HomeVersions<'_> {
+    fn load_files(
+        &self,
+        skill_id: &str,
+        choice: &BaselineChoice,
+    ) -> Result<VersionFiles, CliError> {
+        find_version(self.session, skill_id, choice)
+    }
+
+    fn open_scripts(&self, directory: &Path) -> Result<Arc<dyn CaseScripts>, CliError> {
+        Ok(Arc::new(SandboxedScripts::open(self.session, directory)?))
+    }
+
+    fn record_evidence(
+        &self,
+        proposal: &str,
+        compared: ComparedChange<'_>,
+    ) -> Result<(), CliError> {
+        let no_verdict = || CliError::new(exit::FINDINGS, "the runs have no verdict");
+        let evidence = compared.to_evidence().ok_or_else(no_verdict)?;
+        let ledger = home_skills::open_ledger(&self.session.home()?);
+        let actor = current_actor("cli");
+        ledger.record_model_evidence(&actor, proposal, &evidence).map_err(registry_error)
+    }
 }
 
 /// Returns the files of a version or a proposal.

@@ -24,6 +24,8 @@ pub struct ModelReport {
     pub seed: u64,
     /// The version that the skill was compared with.
     pub baseline: ComparisonArm,
+    /// The digests of the inputs.
+    pub digests: ModelDigests,
     /// The directory with the results.
     pub directory: String,
     /// The cases, each once per arm.
@@ -43,6 +45,19 @@ pub struct ModelReport {
     pub stopped: Option<String>,
     /// Remarks about the harness.
     pub notes: Vec<String>,
+}
+
+/// The digests of the inputs of runs: results are comparable where they are equal.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ModelDigests {
+    /// The files of the tested version.
+    pub skill: String,
+    /// The files of the version that it was compared with, or `without`.
+    pub baseline: String,
+    /// The files of the cases.
+    pub cases: String,
+    /// The other skills of the catalog.
+    pub catalog: String,
 }
 
 /// The amounts that runs spent.
@@ -248,7 +263,9 @@ impl ModelReport {
         cases: &[ModelCaseReport],
     ) -> (Option<RateInterval>, Option<RateInterval>) {
         let sum = |kind: ModelCaseKind| {
-            let rates = cases.iter().filter(|case| case.kind == kind).filter_map(|case| case.rate);
+            let tested = |case: &&ModelCaseReport| case.arm == ComparisonArm::WithSkill;
+            let own = cases.iter().filter(tested).filter(|case| case.kind == kind);
+            let rates = own.filter_map(|case| case.rate);
             rates.fold((0, 0), |(hits, all), rate| (hits + rate.successes, all + rate.trials))
         };
         // Queries with more runs count more, as each run is a trial.
@@ -257,16 +274,17 @@ impl ModelReport {
         (RateInterval::from_counts(hits, expected), RateInterval::from_counts(hits, hits + wrong))
     }
 
-    /// Pairs the valid runs of both arms, by the numbers of the runs.
+    /// Pairs the valid runs of both arms, by the numbers of the runs. A query counts like a prompt:
+    /// its run passes if the skill was read as expected.
     #[must_use]
     pub fn paired_cases(cases: &[ModelCaseReport]) -> Vec<PairedCase> {
-        let new = cases.iter().filter(|case| {
-            case.arm == ComparisonArm::WithSkill && case.kind == ModelCaseKind::Output
-        });
+        let new = cases.iter().filter(|case| case.arm == ComparisonArm::WithSkill);
         let paired = new.filter_map(|new| {
-            let base = cases
-                .iter()
-                .find(|base| base.case == new.case && base.arm != ComparisonArm::WithSkill)?;
+            // A query and a prompt can have the same name.
+            let base = cases.iter().find(|base| {
+                (&base.case, base.kind) == (&new.case, new.kind)
+                    && base.arm != ComparisonArm::WithSkill
+            })?;
             let rate = |run: &ModelRunReport| f64::from(u8::from(run.passed()));
             // Runs with the same number were made in the same part of the order.
             let pairs = new.runs.iter().filter_map(|run| {
@@ -287,6 +305,13 @@ impl ModelReport {
         let Some(report) = &self.comparison else { return false };
         let is_lower = report.train.is_worse() || report.held_out.is_worse();
         is_lower || report.verdict == Some(ChangeVerdict::Blocked)
+    }
+
+    /// Returns whether assertions were skipped, so that a difference between the arms may be hidden.
+    #[must_use]
+    pub fn has_skipped(&self) -> bool {
+        let mut runs = self.cases.iter().flat_map(|case| &case.runs);
+        runs.any(|run| run.skipped().next().is_some())
     }
 
     /// Returns whether the runs show nothing about the skill: none is valid, or they stopped.
@@ -387,6 +412,10 @@ mod tests {
         let (recall, precision) = ModelReport::trigger_rates(&cases);
         assert_eq!(recall.map(|it| (it.successes, it.trials)), Some((2, 3)));
         assert_eq!(precision.map(|it| (it.successes, it.trials)), Some((2, 4)));
+        // A baseline has queries where versions are compared; the rates are those of the skill.
+        let mut both = cases.to_vec();
+        both.push(case(ModelCaseKind::Positive, WITHOUT, &[false; 3]));
+        assert_eq!(ModelReport::trigger_rates(&both), (recall, precision));
         assert_eq!(ModelReport::trigger_rates(&[]), (None, None));
     }
 
@@ -398,6 +427,19 @@ mod tests {
         let paired = ModelReport::paired_cases(&cases);
         assert_eq!(paired[0].pairs, [(0.0, 1.0), (0.0, 0.0)]);
         assert_eq!(assess_pairs(&paired, 3).verdict, Some(ChangeVerdict::Thin));
+    }
+
+    #[test]
+    fn queries_are_paired_by_outcome() {
+        // A run of a negative query passes if the skill is not read.
+        let cases = [
+            case(ModelCaseKind::Negative, WITH, &[true, false]),
+            case(ModelCaseKind::Output, WITHOUT, &[false, false]),
+            case(ModelCaseKind::Negative, WITHOUT, &[true, true]),
+        ];
+        let paired = ModelReport::paired_cases(&cases);
+        assert_eq!(paired.len(), 1);
+        assert_eq!(paired[0].pairs, [(1.0, 1.0), (1.0, 0.0)]);
     }
 
     #[test]

@@ -11,6 +11,9 @@ pub const PAIRED_LOOKS: [usize; 3] = [3, 6, 12];
 /// The value of z from which a difference counts.
 const Z_LIMIT: f64 = 2.2;
 
+/// The value of z at the limits of an interval of 95 %.
+const Z_95: f64 = 1.96;
+
 /// The fewest held-out cases of a decision.
 const MIN_HELD_OUT: usize = 8;
 
@@ -52,6 +55,8 @@ pub struct PairedFigures {
     pub pairs: usize,
     /// The mean of the differences, new minus base.
     pub mean: f64,
+    /// The half width of the interval of 95 % of the mean.
+    pub error: f64,
     /// The sum of the differences by the root of the sum of their squares.
     pub z: f64,
 }
@@ -99,10 +104,11 @@ impl PairedFigures {
                 squares += difference * difference;
             }
         }
-        let mean = if pairs == 0 { 0.0 } else { sum / pairs as f64 };
+        let by_pairs = |value: f64| if pairs == 0 { 0.0 } else { value / pairs as f64 };
+        let (mean, root) = (by_pairs(sum), f64::sqrt(squares));
         // Without a difference there is no noise, and no evidence either.
-        let z = if squares > 0.0 { sum / squares.sqrt() } else { 0.0 };
-        Self { cases: count, pairs, mean, z }
+        let z = if squares > 0.0 { sum / root } else { 0.0 };
+        Self { cases: count, pairs, mean, error: by_pairs(Z_95 * root), z }
     }
 
     /// Returns whether the new version is worse, beyond the noise.

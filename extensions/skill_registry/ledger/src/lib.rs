@@ -40,6 +40,7 @@ pub use records::activation::{ActivationKind, SkillAccess, SkillActivation, Skil
 pub use records::catalog_row::{CatalogHit, CatalogRow, CatalogTerm};
 pub use records::error::{LedgerError, LedgerErrorKind};
 pub use records::event::{LedgerEvent, ProposalEvent, VersionEvent};
+pub use records::model_evidence::{EvidenceFigures, ModelCheckMode, ModelEvidence};
 pub use records::note::LedgerNote;
 pub use records::proposal::{
     ApplyOutcome, HumanActor, LintDelta, LintFinding, Proposal, ProposalDecision, ProposalDrift,

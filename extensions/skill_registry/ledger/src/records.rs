@@ -6,6 +6,7 @@ pub(crate) mod catalog_row;
 pub(crate) mod error;
 pub(crate) mod event;
 pub(crate) mod limits;
+pub(crate) mod model_evidence;
 pub(crate) mod note;
 pub(crate) mod proposal;
 pub(crate) mod retention;

@@ -59,7 +59,8 @@ impl RegistryState {
         })?;
         let store = Arc::new(store);
         let data = cx.data_path().to_owned();
-        let check = AcceptanceCheck::new(options, data.clone(), config.review.checks.is_required());
+        let checks = config.review.checks;
+        let check = AcceptanceCheck::new(options, data.clone(), checks.is_required(), checks.model);
         let ledger = Ledger::new(data, Arc::new(SystemClock)).set_check(Arc::new(check));
         let reviewer = ProposalReviewer::new(config.review.clone(), &ledger);
         let finder = Arc::new(SkillFinder::new(config, &store, &ledger));

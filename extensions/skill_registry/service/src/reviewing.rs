@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 use skill_catalog::Snapshot;
 use skill_format::{Digest, sanitize_line};
 use skill_ledger::{
-    Ledger, LedgerError, LedgerEvent, LedgerNote, LedgerOutcome, ProposalFilter, ProposalState,
-    Recommendation, ReviewAdvice,
+    Ledger, LedgerError, LedgerEvent, LedgerNote, LedgerOutcome, ModelCheckMode, ProposalFilter,
+    ProposalState, Recommendation, ReviewAdvice,
 };
 
 mod answer;
@@ -47,6 +47,8 @@ pub struct ReviewConfig {
 pub struct ReviewChecks {
     /// No query of any skill may be worse than before.
     pub routing: CheckMode,
+    /// The consequence of runs with a model.
+    pub model: ModelCheckMode,
 }
 
 /// The consequence of a failed check.

@@ -77,6 +77,11 @@ impl TestArgs {
         })?;
         Ok(CaseFilter { split: self.split, only: only.map(|glob| glob.compile_matcher()) })
     }
+
+    /// Returns whether only a part of the cases is tested.
+    pub(crate) fn is_filtered(&self) -> bool {
+        self.only.is_some() || self.split != SplitChoice::All
+    }
 }
 
 impl CaseFilter {

@@ -4,6 +4,7 @@ use maud::{DOCTYPE, Markup, html};
 use skill_testing::{RoutingReport, RoutingResult};
 use skillhost_terminal::display_safe;
 
+use crate::html_table::render_head;
 use crate::model_html::render_models;
 use crate::summary::{TestSummary, TestedReport};
 
@@ -56,13 +57,6 @@ fn render_overview(summary: &TestSummary) -> Markup {
                 }
             }
         }
-    }
-}
-
-/// Renders the head of a table.
-pub(crate) fn render_head(labels: &[&str]) -> Markup {
-    html! {
-        thead { tr { @for label in labels { th scope="col" { (label) } } } }
     }
 }
 

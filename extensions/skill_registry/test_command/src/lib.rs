@@ -2,6 +2,7 @@
 
 mod arguments;
 mod html;
+mod html_table;
 mod junit;
 mod model_arguments;
 mod model_html;
@@ -53,7 +54,7 @@ pub fn cmd_skill_test(
     args: &TestArgs,
     home: TestHome,
     tests: ModelTests<'_>,
-    versions: SkillVersions<'_>,
+    versions: &dyn SkillVersions,
 ) -> CommandResult {
     let TestHome { options, data, mut views, results } = home;
     let model = args.model.tested_model()?;

@@ -37,6 +37,9 @@ pub(crate) struct ModelArgs {
     /// Limit of the tokens in both directions
     #[arg(long, value_name = "NUMBER")]
     pub(crate) budget_tokens: Option<u64>,
+    /// Run the scripts of custom assertions, in the sandbox of `skill run`
+    #[arg(long, requires = "model")]
+    pub(crate) run_scripts: bool,
     /// Accept assertions that could not be checked
     #[arg(long)]
     pub(crate) allow_skipped: bool,

@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use skill_evals::{ArmFigures, ModelCaseKind, ModelReport, RateInterval};
 use skillhost_terminal::display_safe;
 
-use crate::html::render_head;
+use crate::html_table::render_head;
 use crate::model_text::{describe_amounts, describe_model_failure, describe_rate};
 
 /// The width of a rate of 1, in pixels.

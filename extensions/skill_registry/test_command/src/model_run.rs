@@ -1,11 +1,12 @@
 //! The runs of skills with a model.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use skill_catalog::SkillRoot;
 use skill_evals::ModelReport;
-use skill_format::is_case_file;
-use skill_testing::{BaselineVersion, ModelTestRequest};
+use skill_format::{Digest, is_case_file};
+use skill_testing::{BaselineVersion, CaseScripts, ComparedChange, ModelTestRequest};
 use skillhost_files::{TreeError, TreeFile, read_tree};
 use skillhost_terminal::{CliContext, CliError, exit};
 
@@ -16,8 +17,28 @@ use crate::selection::TestedSkill;
 /// A function that runs the cases of a skill in kernels of their own.
 pub type ModelTests<'a> = &'a dyn Fn(&ModelTestRequest) -> Result<ModelReport, CliError>;
 
-/// A function that returns the changed files of a version or a proposal of a skill.
-pub type SkillVersions<'a> = &'a dyn Fn(&str, &BaselineChoice) -> Result<VersionFiles, CliError>;
+/// The versions and proposals of a home's skills.
+pub trait SkillVersions {
+    /// Returns the files of a version or a proposal of a skill.
+    ///
+    /// # Errors
+    /// It does not exist, or it is about another skill.
+    fn load_files(&self, skill_id: &str, choice: &BaselineChoice)
+    -> Result<VersionFiles, CliError>;
+
+    /// Returns the way to run the scripts of custom assertions of a skill in a directory.
+    ///
+    /// # Errors
+    /// The skill or the policy for scripts cannot be read.
+    fn open_scripts(&self, directory: &Path) -> Result<Arc<dyn CaseScripts>, CliError>;
+
+    /// Records the runs that compared a proposal with its base as evidence about it.
+    ///
+    /// # Errors
+    /// The runs have no verdict, or the proposal is not open or has another text or base by now.
+    fn record_evidence(&self, proposal: &str, compared: ComparedChange<'_>)
+    -> Result<(), CliError>;
+}
 
 /// The files of a version or of a proposal.
 #[derive(Debug)]
@@ -31,7 +52,7 @@ pub enum VersionFiles {
 /// The home of runs with a model.
 pub(crate) struct ModelHome<'a> {
     pub(crate) tests: ModelTests<'a>,
-    pub(crate) versions: SkillVersions<'a>,
+    pub(crate) versions: &'a dyn SkillVersions,
     pub(crate) roots: &'a [SkillRoot],
     /// The directory for results without `--out`; `None` outside of a home.
     pub(crate) results: Option<PathBuf>,
@@ -64,22 +85,22 @@ pub(crate) fn run_models(
         }
         let own = read_files(&skill.directory)?;
         // The tested version and the other one; a proposal is tested against its base.
+        let mut tested = None;
         let (files, baseline) = match args.model.baseline()? {
             BaselineChoice::Without => (own, BaselineVersion::Without),
-            choice => match ((home.versions)(&id, &choice)?, choice) {
-                (VersionFiles::Complete(files), BaselineChoice::Proposal(_)) => {
-                    (without_cases(files), BaselineVersion::Version(own))
-                }
+            choice => match (home.versions.load_files(&id, &choice)?, choice) {
                 (VersionFiles::Complete(files), _) => {
                     (own, BaselineVersion::Version(without_cases(files)))
                 }
-                (VersionFiles::Changed(file), _) => {
+                (VersionFiles::Changed(file), choice) => {
+                    tested = Some((choice, digest_change(&own, &file)));
                     (replace_file(&own, file), BaselineVersion::Version(own))
                 }
             },
         };
         let results = results_directory(session, args, home, &id, is_single)?;
-        let report = (home.tests)(&ModelTestRequest {
+        let scripts = args.model.run_scripts.then(|| home.versions.open_scripts(&skill.directory));
+        let mut report = (home.tests)(&ModelTestRequest {
             directory: skill.directory.clone(),
             files,
             baseline,
@@ -88,12 +109,29 @@ pub(crate) fn run_models(
             agent: args.agent.clone(),
             model: model.to_owned(),
             judge: args.model.judge.clone(),
+            scripts: scripts.transpose()?,
             runs: args.model.runs,
             threshold: args.model.threshold,
             seed: args.seed,
             results,
             budget: args.model.budget(),
         })?;
+        if let Some((BaselineChoice::Proposal(proposal), (base, new))) = tested {
+            // A note, because the results of paid runs must not end in an error.
+            let note = match find_obstacle(args, &report) {
+                Some(obstacle) => format!("not recorded for proposal {proposal}: {obstacle}"),
+                None => {
+                    let compared = ComparedChange { base, new, report: &report };
+                    match home.versions.record_evidence(&proposal, compared) {
+                        Ok(()) => format!("recorded for the review of proposal {proposal}"),
+                        Err(error) => {
+                            format!("not recorded for proposal {proposal}: {}", error.message())
+                        }
+                    }
+                }
+            };
+            report.notes.push(note);
+        }
         // The next skill would only meet the same limit.
         let is_stopped = report.stopped.is_some();
         reports.push(report);
@@ -102,6 +140,29 @@ pub(crate) fn run_models(
         }
     }
     Ok(reports)
+}
+
+/// Returns why runs are no evidence about a proposal: they could have been chosen for their result.
+fn find_obstacle(args: &TestArgs, report: &ModelReport) -> Option<&'static str> {
+    if report.is_incomplete() {
+        Some("the runs are not complete")
+    } else if args.is_filtered() {
+        Some("only a part of the cases ran")
+    } else if args.model.runs.is_some() {
+        Some("--runs fixes the number of runs")
+    } else if report.has_skipped() && !args.model.allow_skipped {
+        Some("assertions were not checked")
+    } else if report.comparison.is_none() {
+        Some("no case ran with both versions")
+    } else {
+        None
+    }
+}
+
+/// Returns the digests of the file that a proposal changes: before, if it exists, and after.
+fn digest_change(own: &[TreeFile], file: &TreeFile) -> (Option<Digest>, Digest) {
+    let base = own.iter().find(|other| other.path == file.path);
+    (base.map(|base| Digest::compute(&base.bytes)), Digest::compute(&file.bytes))
 }
 
 /// Returns the directory for the results of a skill: that of `--out` if it is the only one, else one

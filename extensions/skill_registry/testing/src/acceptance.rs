@@ -1,21 +1,27 @@
 //! The check of a change of a skill against the cases of every skill of a home.
 
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use sha2::{Digest as _, Sha256};
-use skill_catalog::{Snapshot, StoreOptions};
+use skill_catalog::{Skill, Snapshot, StoreOptions};
 use skill_evals::LeakSearch;
 use skill_format::{Digest, SkillId};
 use skill_ledger::{
-    AcceptanceEvidence, LedgerError, LedgerErrorKind, ProposalCheck, ProposedChange,
+    AcceptanceEvidence, LedgerError, LedgerErrorKind, ModelCheckMode, ModelEvidence, ProposalCheck,
+    ProposedChange,
 };
 
 use crate::case_files::{SkillCases, load_cases, load_held_out, open_held_out};
+use crate::distractor_files::DistractorFiles;
 use crate::harness::{CandidateSkill, HarnessError, RoutingHarness, RoutingSetup, digest_catalog};
 use crate::routing::{AgentViews, RoutingFailure, RoutingReport, RoutingResult, test_all_routing};
 
 /// The seed of the split, which makes no difference to the check: every case counts.
 const SEED: u64 = 0;
+
+/// The version of the program that makes checks and runs.
+pub(crate) const HARNESS: &str = env!("CARGO_PKG_VERSION");
 
 /// The regressions that are listed.
 const MAX_LISTED: usize = 50;
@@ -26,29 +32,40 @@ pub struct AcceptanceCheck {
     options: StoreOptions,
     data: PathBuf,
     is_required: bool,
+    models: ModelCheckMode,
+    /// Kept for the next check.
+    distractors: Arc<Mutex<Option<Arc<DistractorFiles>>>>,
 }
 
 impl AcceptanceCheck {
     /// Creates the check of a home.
     ///
     /// `options` are those of its catalog, `data` is the directory of the registry's data, which
-    /// has the held-out cases. `is_required` is false where results are only shown.
+    /// has the held-out cases. `is_required` is false where results about queries are only shown,
+    /// `models` is the consequence of runs with a model.
     #[must_use]
-    pub fn new(options: StoreOptions, data: PathBuf, is_required: bool) -> Self {
-        Self { options, data, is_required }
+    pub fn new(
+        options: StoreOptions,
+        data: PathBuf,
+        is_required: bool,
+        models: ModelCheckMode,
+    ) -> Self {
+        Self { options, data, is_required, models, distractors: Arc::default() }
+    }
+
+    /// Loads the cases of a skill, with those that the home holds out.
+    fn load_skill_cases(&self, skill: &Skill) -> Option<SkillCases> {
+        let id = skill.id().as_str();
+        let mut cases = load_cases(&skill.open_directory().ok()?, id, SEED);
+        if let Some(held_out) = open_held_out(&self.data, id) {
+            load_held_out(&mut cases, &held_out);
+        }
+        (!cases.is_empty()).then_some(cases)
     }
 
     /// Loads the cases of every skill, in their state before the change.
     fn load_all_cases(&self, snapshot: &Snapshot) -> Vec<SkillCases> {
-        let cases = snapshot.skills().iter().filter_map(|skill| {
-            let id = skill.id().as_str();
-            let mut cases = load_cases(&skill.open_directory().ok()?, id, SEED);
-            if let Some(held_out) = open_held_out(&self.data, id) {
-                load_held_out(&mut cases, &held_out);
-            }
-            (!cases.is_empty()).then_some(cases)
-        });
-        cases.collect()
+        snapshot.skills().iter().filter_map(|skill| self.load_skill_cases(skill)).collect()
     }
 }
 
@@ -69,7 +86,7 @@ impl ProposalCheck for AcceptanceCheck {
             new: Digest::compute(change.new.as_bytes()),
             cases: digest_cases(&cases),
             catalog: digest_catalog(snapshot, change.skill_id),
-            harness: env!("CARGO_PKG_VERSION").to_owned(),
+            harness: HARNESS.to_owned(),
             queries: 0,
             passed_before: 0,
             passed_after: 0,
@@ -84,6 +101,7 @@ impl ProposalCheck for AcceptanceCheck {
         let options = self.options.clone();
         let setup = RoutingSetup { options, candidates: Vec::new(), with_distractors: true };
         let opened = RoutingHarness::open(setup).and_then(|before| {
+            *self.distractors.lock().unwrap_or_else(PoisonError::into_inner) = before.distractors();
             let after = before.with_candidate(&CandidateSkill { id, bytes })?;
             Ok((before, after))
         });
@@ -94,6 +112,33 @@ impl ProposalCheck for AcceptanceCheck {
 
     fn is_required(&self) -> bool {
         self.is_required
+    }
+
+    fn find_model_objection(
+        &self,
+        snapshot: &Snapshot,
+        change: &ProposedChange<'_>,
+        evidence: Option<&ModelEvidence>,
+    ) -> Option<String> {
+        let is_shown_only = self.models == ModelCheckMode::Advise;
+        let is_optional = evidence.is_none() && self.models == ModelCheckMode::WhenRun;
+        if is_shown_only || is_optional {
+            return None;
+        }
+        // A new skill has no cases that its author did not write.
+        let cases = self.load_skill_cases(snapshot.get(change.skill_id)?);
+        match (evidence, cases) {
+            (Some(evidence), cases) => {
+                let base = change.base.map(|base| Digest::compute(base.as_bytes()));
+                // A skill whose cases were removed has other ones than the runs.
+                let cases = cases.map(|cases| cases.digest()).unwrap_or_default();
+                evidence.find_objection(base, &cases, HARNESS)
+            }
+            (None, Some(_)) => {
+                Some(format!("model: the cases of {} were not run with a model", change.skill_id))
+            }
+            (None, None) => None,
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
@@ -11,18 +11,18 @@ use skill_catalog::{
     AgentScope, CatalogScope, Skill, SkillRoot, Snapshot, Store, StoreError, StoreOptions,
     SystemClock, TrustLevel,
 };
-use skill_evals::distractor_skills;
 use skill_format::SkillId;
 use skill_search::Ranker;
 use skill_service::{BlockRequest, CatalogBlocks, SkillQuery, SkillSearcher};
 use skillhost_files::RunDirectory;
 
+use crate::distractor_files::{DISTRACTORS, DistractorFiles};
+
 /// The matches of a query that are compared, as in a turn.
 const MATCHES: usize = 100;
 
-/// The labels of the roots that a harness adds.
+/// The label of the root with the candidates, and the name of its directory.
 const CANDIDATES: &str = "test-candidates";
-const DISTRACTORS: &str = "test-distractors";
 
 /// The catalog of a test.
 #[derive(Clone, Debug)]
@@ -95,8 +95,8 @@ pub struct RoutingHarness {
     searcher: SkillSearcher,
     ranker: Ranker,
     blocks: CatalogBlocks,
-    distractors: Vec<String>,
-    /// The directories of candidates and distractors, removed with the last harness that uses them.
+    distractors: Option<Arc<DistractorFiles>>,
+    /// The directories of candidates, removed with the last harness that uses them.
     directories: Vec<Arc<RunDirectory>>,
 }
 
@@ -119,16 +119,11 @@ impl RoutingHarness {
             write_candidate(&directory, candidate)?;
         }
         // The first root wins: a candidate replaces the installed copy.
-        options.roots.insert(0, added_root(&directory, CANDIDATES));
-        let mut distractors = Vec::new();
-        if with_distractors {
-            for skill in distractor_skills() {
-                let place = directory.path().join(DISTRACTORS).join(&skill.id);
-                write_skill(&place, skill.to_skill_file().as_bytes())?;
-                distractors.push(skill.id);
-            }
+        options.roots.insert(0, added_root(directory.path().join(CANDIDATES), CANDIDATES));
+        let distractors = with_distractors.then(DistractorFiles::open_shared).transpose()?;
+        if let Some(files) = &distractors {
             // The last root loses: a skill of the home with the id of a distractor replaces it.
-            options.roots.push(added_root(&directory, DISTRACTORS));
+            options.roots.push(added_root(files.path(), DISTRACTORS));
         }
         Self::index(options, distractors, vec![directory])
     }
@@ -143,7 +138,7 @@ impl RoutingHarness {
         write_candidate(&directory, candidate)?;
         let mut options = self.store.options().clone();
         options.roots.retain(|root| root.label != CANDIDATES);
-        options.roots.insert(0, added_root(&directory, CANDIDATES));
+        options.roots.insert(0, added_root(directory.path().join(CANDIDATES), CANDIDATES));
         let mut directories = self.directories.clone();
         directories.push(directory);
         Self::index(options, self.distractors.clone(), directories)
@@ -151,7 +146,7 @@ impl RoutingHarness {
 
     fn index(
         options: StoreOptions,
-        distractors: Vec<String>,
+        distractors: Option<Arc<DistractorFiles>>,
         directories: Vec<Arc<RunDirectory>>,
     ) -> Result<Self, HarnessError> {
         let blocks = CatalogBlocks::new(options.l1_full_limit);
@@ -170,10 +165,15 @@ impl RoutingHarness {
         &self.snapshot
     }
 
+    /// Returns the files of the distractors.
+    pub(crate) fn distractors(&self) -> Option<Arc<DistractorFiles>> {
+        self.distractors.clone()
+    }
+
     /// Returns the number of distractors.
     #[must_use]
     pub fn distractor_count(&self) -> usize {
-        self.distractors.len()
+        self.distractors.as_ref().map_or(0, |files| files.count())
     }
 
     /// Returns whether a skill is a distractor.
@@ -190,7 +190,10 @@ impl RoutingHarness {
         // Distractors compete with the skills of every agent.
         let include: Vec<String> = match sees_all {
             true => Vec::new(),
-            false => view.include.iter().chain(&self.distractors).cloned().collect(),
+            false => {
+                let added = self.distractors.iter().flat_map(|files| files.ids());
+                view.include.iter().chain(added).cloned().collect()
+            }
         };
         let catalog = match sees_all {
             true => CatalogScope::All,
@@ -227,22 +230,14 @@ impl RoutingHarness {
     }
 }
 
-fn write_skill(directory: &Path, bytes: &[u8]) -> io::Result<()> {
-    fs::create_dir_all(directory)?;
-    fs::write(directory.join("SKILL.md"), bytes)
-}
-
 fn write_candidate(directory: &RunDirectory, candidate: &CandidateSkill) -> io::Result<()> {
     let place = directory.path().join(CANDIDATES).join(candidate.id.as_str());
-    write_skill(&place, &candidate.bytes)
+    fs::create_dir_all(&place)?;
+    fs::write(place.join("SKILL.md"), &candidate.bytes)
 }
 
-fn added_root(directory: &RunDirectory, label: &str) -> SkillRoot {
-    SkillRoot {
-        label: label.to_owned(),
-        path: directory.path().join(label),
-        trust: TrustLevel::Operator,
-    }
+fn added_root(path: PathBuf, label: &str) -> SkillRoot {
+    SkillRoot { label: label.to_owned(), path, trust: TrustLevel::Operator }
 }
 
 /// Returns the digest of the skills that compete with one: SHA-256 of their ids, descriptions and

@@ -16,20 +16,27 @@
 //! - `harness` opens the catalog with candidates in place of installed skills, and 200 distractors.
 //! - `acceptance` runs the queries of every skill before and after a proposed change.
 //! - `routing` compares the ranking and the block of each query with its expectation.
+//! - `model_evidence` is what they show about a proposal.
+//! - `case_scripts` is the way to run scripts of assertions, in the sandbox of the caller.
 //! - `model_request` has the inputs of runs with a model, which the kernel makes.
 
 mod acceptance;
 mod case_files;
+mod case_scripts;
+mod distractor_files;
 mod harness;
+mod model_evidence;
 mod model_request;
 mod routing;
 
 pub use acceptance::AcceptanceCheck;
 pub use case_files::{CaseFile, LoadedCase, SkillCases, load_cases, load_held_out, open_held_out};
+pub use case_scripts::{CaseScripts, ScriptFuture, ScriptVerdict};
 pub use harness::{
     AgentView, CandidateSkill, HarnessError, RoutedQuery, RoutingHarness, RoutingSetup,
     digest_catalog,
 };
+pub use model_evidence::ComparedChange;
 pub use model_request::{BaselineVersion, ModelTestRequest, SpendingLimits};
 pub use routing::{
     AgentViews, RoutingFailure, RoutingReport, RoutingResult, test_all_routing, test_routing,

@@ -1,11 +1,13 @@
 //! The request to run the cases of a skill with a model.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use skill_catalog::SkillRoot;
 use skillhost_files::TreeFile;
 
 use crate::case_files::SkillCases;
+use crate::case_scripts::CaseScripts;
 
 /// The request to run the cases of a skill with a model.
 #[derive(Clone, Debug)]
@@ -26,6 +28,8 @@ pub struct ModelTestRequest {
     pub model: String,
     /// The model that judges sentences.
     pub judge: Option<String>,
+    /// The way to run the scripts of custom assertions; `None` if they are skipped.
+    pub scripts: Option<Arc<dyn CaseScripts>>,
     /// The runs of a case and arm; `None` for the number that the cases or the comparison require.
     pub runs: Option<u32>,
     /// The rate of runs from which a case passes; `None` for that of the cases.

@@ -85,6 +85,7 @@ mod mcp_rmcp;
 mod mcp_tasks;
 mod mcp_values;
 mod model_kills;
+mod model_scripts;
 mod model_tests;
 mod model_versions;
 mod models;

@@ -80,9 +80,27 @@ fn versions_are_compared_in_looks() {
     let proposal = propose_request(&home, &request).unwrap().proposal.id;
     let worse = compare(&home, &format!("proposal:{proposal}")).exits(1);
     assert_eq!(verdict(&worse), (json!("blocked"), json!(-1.0), 3));
+    // The result is recorded for the review, and an approval requires a reason.
+    let notes = worse.json()["models"][0]["notes"].to_string();
+    assert!(notes.contains(&format!("recorded for the review of proposal {proposal}")), "{notes}");
+    let review = ["skill", "proposal", "review", &proposal];
+    let listed = home.skillhost(["skill", "proposal", "list", "--json"]).success().json();
+    let digest = listed["proposals"][0]["digest"].as_str().unwrap();
+    let approve = ["skill", "approve", &proposal, "--yes", "--digest", digest];
+    let refused = home.skillhost(approve).exits(2);
+    assert!(refused.stderr.contains("model: blocked: held-out -1.00 ± "), "{refused:?}");
+    let shown = home.skillhost(review).success();
+    assert!(shown.stdout.contains("model: blocked: held-out -1.00"), "{shown}");
     // The same bytes in both arms are never better.
     let same = compare(&home, "2").success();
     assert_eq!(verdict(&same), (json!("not_lower"), json!(0.0), 12));
+    // Parts of the cases are no evidence: they could have been chosen for their result.
+    let args = ["skill", "test", "greet", "--model", "m/m", "--out", "part", "--json"];
+    let part = ["--against", &format!("proposal:{proposal}"), "--only", "greet/0"];
+    let part = home.skillhost(args.iter().chain(&part)).exits(1);
+    assert!(part.stdout.contains("only a part of the cases ran"), "{part:?}");
+    let reason = ["--reason", "people are greeted elsewhere"];
+    drop(home.skillhost(approve.iter().chain(&reason)).success());
     assert!(compare(&home, "9").exits(3).stderr.contains("version 9"));
     assert!(compare(&home, "proposal:zzzzzz").exits(3).stderr.contains("zzzzzz"));
 }

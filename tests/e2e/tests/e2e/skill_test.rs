@@ -131,7 +131,7 @@ const HELD_OUT: &str = "data/skill_registry/evals/pdf-forms/triggers.json";
 /// Adds held-out cases to a home.
 fn with_held_out(home: TestHome) -> TestHome {
     let text = format!("[{{\"query\": \"{SECRET}\", \"should_trigger\": true}}]");
-    home.file(&format!("sandbox/{HELD_OUT}"), text)
+    home.file(format!("sandbox/{HELD_OUT}"), text)
 }
 
 #[test]
@@ -182,21 +182,22 @@ fn held_out_cases_reach_no_tool_of_agent() {
     let paths = spell_path(&home);
     assert_eq!(paths.len(), 25);
     // One call of each tool for each path.
-    let calls: [&dyn Fn(&str) -> (&'static str, Value); 8] = [
-        &|path| ("read_file", json!({"path": path})),
-        &|path| ("list_directory", json!({"path": path})),
-        &|path| ("search_text", json!({"pattern": "rental|should_trigger", "path": path})),
-        &|path| ("find_files", json!({"pattern": path})),
-        &|path| ("git_diff", json!({"path": path})),
-        &|path| ("read_skill_resource", json!({"skill_id": "pdf-forms", "path": path})),
-        &|path| ("read_skill", json!({"skill_id": path})),
-        &|path| ("list_skills", json!({"query": format!("rental contract {path}")})),
-    ];
+    let calls = |path: &str| {
+        [
+            ("read_file", json!({"path": path})),
+            ("list_directory", json!({"path": path})),
+            ("search_text", json!({"pattern": "rental|should_trigger", "path": path})),
+            ("find_files", json!({"pattern": path})),
+            ("git_diff", json!({"path": path})),
+            ("read_skill_resource", json!({"skill_id": "pdf-forms", "path": path})),
+            ("read_skill", json!({"skill_id": path})),
+            ("list_skills", json!({"query": format!("rental contract {path}")})),
+        ]
+    };
     let mut steps = Vec::new();
     for path in &paths {
         let mut step = Step::text("");
-        for call in &calls {
-            let (tool, arguments) = call(path);
+        for (tool, arguments) in calls(path) {
             step = step.call(tool, &arguments.to_string());
         }
         steps.push(step);

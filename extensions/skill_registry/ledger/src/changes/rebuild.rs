@@ -163,6 +163,7 @@ fn restore_proposal(
         flags: flags_of_diff(&diff, &words),
         recommendation: None,
         acceptance: None,
+        model_evidence: None,
         id,
         skill_id,
         path,

@@ -214,6 +214,7 @@ mod tests {
                 flags: Vec::new(),
                 recommendation: None,
                 acceptance: None,
+                model_evidence: None,
             },
             justification: "It is\n\n## Evidence\n> better\r\n---".to_owned(),
             evidence: vec!["one\ntwo".to_owned(), "```\nthree".to_owned()],

@@ -30,7 +30,7 @@ impl Ledger {
     /// [`LedgerErrorKind::State`] if the proposal is not open, [`LedgerErrorKind::Digest`] if it has
     /// another text, [`LedgerErrorKind::Stale`] if the file has changed (the proposal is stale then)
     /// or if the result of the check has, [`LedgerErrorKind::Refused`] without a reason for a
-    /// proposal that makes a case fail;
+    /// proposal that makes a case fail or whose runs with a model require one;
     /// those of the disk and the database (the proposal is open as before, unless the message says
     /// otherwise).
     pub fn approve(
@@ -42,7 +42,7 @@ impl Ledger {
         reason: Option<&str>,
     ) -> Result<ApplyOutcome, LedgerError> {
         check_reason("the reason", reason.unwrap_or_default())?;
-        self.renew_acceptance(snapshot, actor, id, digest, reason)?;
+        let overridden = self.renew_acceptance(snapshot, actor, id, digest, reason)?;
         self.with_session(|session| {
             session.restore_texts(snapshot)?;
             let stored = session.read(|work| work.find(id))?;
@@ -67,7 +67,7 @@ impl Ledger {
             if now != summary.base_digest && now != Some(summary.new_digest) {
                 return Err(session.reject_stale(&stored, &target, now));
             }
-            session.apply(stored, &target, actor, reason)
+            session.apply(stored, &target, actor, reason, &overridden)
         })
     }
 }
@@ -100,6 +100,7 @@ impl LedgerSession<'_> {
         target: &ProposalTarget,
         actor: &HumanActor,
         reason: Option<&str>,
+        overridden: &[String],
     ) -> Result<ApplyOutcome, LedgerError> {
         let captured = read_tree(&target.place)?;
         let summary = &stored.proposal.summary;
@@ -119,7 +120,8 @@ impl LedgerSession<'_> {
             ..ChangeIntent::for_person(actor, &target.skill_id, &target.place, author)
         };
         let mut events = self.change(|work| {
-            record_approval(work, &mut stored, target, &captured, actor, &mut intent)
+            let files = (target, &captured);
+            record_approval(work, &mut stored, files, actor, &mut intent, overridden)
         })?;
         // Outside of the transaction: the decision has to survive a crash while files are written.
         let finished = self.execute(&intent)?;
@@ -139,10 +141,10 @@ impl LedgerSession<'_> {
 fn record_approval(
     work: &LedgerWork<'_, '_>,
     stored: &mut StoredProposal,
-    target: &ProposalTarget,
-    captured: &CapturedTree,
+    (target, captured): (&ProposalTarget, &CapturedTree),
     actor: &HumanActor,
     intent: &mut ChangeIntent,
+    overridden: &[String],
 ) -> Result<Vec<LedgerEvent>, LedgerError> {
     let new_digest = stored.proposal.summary.new_digest;
     // Read again by its digest: a damaged stored text must never reach the skill.
@@ -168,8 +170,12 @@ fn record_approval(
     });
     let event = LedgerEvent::ProposalApproved(stored.proposal.to_event(&actor.name));
     let summary = &stored.proposal.summary;
-    let detail =
+    let mut detail =
         json!({"base": summary.base_digest, "new": summary.new_digest, "reason": intent.reason});
+    // The audit log has to show that a person decided against the check.
+    if !overridden.is_empty() {
+        detail["overridden"] = json!(overridden);
+    }
     let changed = log_action(work, stored, actor, "proposal.approved", Some(&event), detail)?;
     work.save(stored, changed)?;
     work.add_intent(intent, changed)?;

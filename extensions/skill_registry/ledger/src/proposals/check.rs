@@ -6,9 +6,10 @@ use skill_format::Digest;
 use skill_rules::fmt::{FmtOptions, format_skill};
 
 use crate::ledger::Ledger;
-use crate::proposals::stored::log_action;
+use crate::proposals::stored::{log_action, require_state};
 use crate::records::acceptance::{AcceptanceEvidence, ProposedChange};
 use crate::records::error::{LedgerError, LedgerErrorKind};
+use crate::records::model_evidence::ModelEvidence;
 use crate::records::proposal::{HumanActor, Proposal, ProposalState};
 
 /// The rejected edits of a file that a new one is compared with, the newest first.
@@ -46,7 +47,7 @@ impl Ledger {
     }
 
     /// Checks a proposal again before it is approved, and refuses the approval if the result is
-    /// another one or requires a reason.
+    /// another one or requires a reason. Returns the objections that the reason overrides.
     pub(crate) fn renew_acceptance(
         &self,
         snapshot: &Snapshot,
@@ -54,55 +55,101 @@ impl Ledger {
         id: &str,
         digest: Digest,
         reason: Option<&str>,
-    ) -> Result<(), LedgerError> {
-        if self.check.is_none() {
-            return Ok(());
-        }
+    ) -> Result<Vec<String>, LedgerError> {
+        let Some(check) = &self.check else { return Ok(Vec::new()) };
         // Outside of the lock, as for a new proposal.
         let stored = self.with_session(|session| session.read(|work| work.find(id)))?.proposal;
         let summary = &stored.summary;
         // The approval itself reports other states and digests.
         let is_reviewed = summary.state == ProposalState::Open && summary.review_digest() == digest;
-        let Some(new) = stored.new_text.as_deref().filter(|_| is_reviewed) else { return Ok(()) };
+        let Some(new) = stored.new_text.as_deref().filter(|_| is_reviewed) else {
+            return Ok(Vec::new());
+        };
         let change = ProposedChange {
             skill_id: &summary.skill_id,
             path: &summary.path,
             base: stored.base_text.as_deref(),
             new,
         };
-        let Some(found) = self.examine(snapshot, &change)? else { return Ok(()) };
+        let mut objections = match self.examine(snapshot, &change)? {
+            Some(found) => self.require_same(actor, &stored, found)?,
+            None => Vec::new(),
+        };
+        let evidence = summary.model_evidence.as_ref();
+        objections.extend(check.find_model_objection(snapshot, &change, evidence));
+        // An agent does not approve a disadvantage, even with a reason.
+        if !objections.is_empty() && (actor.via == "agent" || reason.is_none()) {
+            return Err(refused_error(
+                format!("the check has objections: {}", objections.join("; ")),
+                "a person can approve it with a reason",
+            ));
+        }
+        Ok(objections)
+    }
+
+    /// Compares the result of the check with the one that was reviewed, and returns its objections.
+    /// Another result is recorded and has to be reviewed.
+    fn require_same(
+        &self,
+        actor: &HumanActor,
+        stored: &Proposal,
+        found: AcceptanceEvidence,
+    ) -> Result<Vec<String>, LedgerError> {
+        let summary = &stored.summary;
         let is_clean = found.regressions.is_empty() && found.leaks.is_empty();
         let stale = match &summary.acceptance {
             None => (!is_clean).then_some("it was not checked before"),
             Some(known) => known.find_difference(&found),
         };
-        if let Some(part) = stale {
-            // Recorded, so that the next review shows the result that will be approved.
-            self.with_session(|session| {
-                session.change(|work| {
-                    let detail = serde_json::json!({ "reason": part });
-                    let stored = work.find(id)?;
-                    let changed =
-                        log_action(work, &stored, actor, "proposal.checked", None, detail)?;
-                    work.put_acceptance(&summary.id, &found, changed)
-                })
-            })?;
-            return Err(LedgerError::new(
-                LedgerErrorKind::Stale,
-                format!("evidence is stale: {part}"),
-                "the check ran again; review its result, and approve its digest",
-            ));
-        }
-        // An agent does not approve a disadvantage, even with a reason.
-        if !is_clean && (actor.via == "agent" || reason.is_none()) {
-            let worse: Vec<&str> =
-                found.regressions.iter().chain(&found.leaks).map(String::as_str).collect();
-            return Err(refused_error(
-                format!("the check has objections: {}", worse.join("; ")),
-                "a person can approve it with a reason",
-            ));
-        }
-        Ok(())
+        let Some(part) = stale else {
+            return Ok(found.regressions.into_iter().chain(found.leaks).collect());
+        };
+        // Recorded, so that the next review shows the result that will be approved.
+        self.with_session(|session| {
+            session.change(|work| {
+                let detail = serde_json::json!({ "reason": part });
+                let stored = work.find(&summary.id)?;
+                let changed = log_action(work, &stored, actor, "proposal.checked", None, detail)?;
+                work.put_acceptance(&summary.id, &found, changed)
+            })
+        })?;
+        Err(LedgerError::new(
+            LedgerErrorKind::Stale,
+            format!("evidence is stale: {part}"),
+            "the check ran again; review its result, and approve its digest",
+        ))
+    }
+
+    /// Records the result of runs with a model for an open proposal. Its digest for reviewers is
+    /// another one afterwards.
+    ///
+    /// # Errors
+    /// [`LedgerErrorKind::NotFound`] and [`LedgerErrorKind::Ambiguous`] for the id,
+    /// [`LedgerErrorKind::State`] if the proposal is not open, [`LedgerErrorKind::Digest`] if the
+    /// runs tested another text or base; those of the disk and the database.
+    pub fn record_model_evidence(
+        &self,
+        actor: &HumanActor,
+        id: &str,
+        evidence: &ModelEvidence,
+    ) -> Result<(), LedgerError> {
+        self.with_session(|session| {
+            session.change(|work| {
+                let stored = work.find(id)?;
+                require_state(&stored, &[ProposalState::Open], "tested")?;
+                let summary = &stored.proposal.summary;
+                if (summary.base_digest, summary.new_digest) != (evidence.base, evidence.new) {
+                    return Err(LedgerError::new(
+                        LedgerErrorKind::Digest,
+                        format!("proposal {} changed while it was tested", summary.id),
+                        "test it again",
+                    ));
+                }
+                let detail = serde_json::json!({ "evidence": evidence });
+                let changed = log_action(work, &stored, actor, "proposal.tested", None, detail)?;
+                work.put_model_evidence(&summary.id, evidence, changed)
+            })
+        })
     }
 
     /// Refuses the change of an agent whose evidence does not allow it.

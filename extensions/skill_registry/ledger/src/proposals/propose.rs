@@ -61,10 +61,13 @@ impl Ledger {
             session.restore_texts(snapshot)?;
             CheckedText::make(snapshot, request, &words)
         })?;
-        let acceptance = self.examine(snapshot, &checked.change())?;
         // A person decides in any case, and sees the result.
-        if author.origin != OPERATOR {
+        let is_person = author.origin == OPERATOR;
+        if !is_person {
             require_change(&checked.change())?;
+        }
+        let acceptance = self.examine(snapshot, &checked.change())?;
+        if !is_person {
             acceptance.iter().try_for_each(|found| self.require_accepted(found))?;
         }
         self.with_session(|session| {
@@ -316,6 +319,7 @@ impl DraftProposal<'_> {
                     flags,
                     recommendation: None,
                     acceptance: self.acceptance,
+                    model_evidence: None,
                 },
                 justification,
                 evidence: self.request.evidence.clone(),

@@ -94,7 +94,7 @@ pub(crate) fn replace_text(
     summary.new_digest = Digest::compute(new.as_bytes());
     (summary.added, summary.removed, summary.flags) = (added, removed, flags);
     // The result of a check belongs to the former text.
-    summary.acceptance = None;
+    (summary.acceptance, summary.model_evidence) = (None, None);
     proposal.base_text = base.map(|base| base.text.clone());
     proposal.new_text = Some(new.to_owned());
     (proposal.diff, proposal.lint, proposal.tokens) = (diff, lint, tokens);

@@ -7,6 +7,7 @@ use skill_catalog::Snapshot;
 use skill_format::Digest;
 
 use crate::records::error::LedgerError;
+use crate::records::model_evidence::ModelEvidence;
 
 /// A change of a file that is checked.
 #[derive(Clone, Copy, Debug)]
@@ -35,6 +36,15 @@ pub trait ProposalCheck: Send + Sync + fmt::Debug {
 
     /// Returns whether a change that makes a case fail is refused; otherwise it is only shown.
     fn is_required(&self) -> bool;
+
+    /// Returns the reason for which the runs with a model, or their absence, require a person with
+    /// a reason; `None` if they do not. Blocks.
+    fn find_model_objection(
+        &self,
+        snapshot: &Snapshot,
+        change: &ProposedChange<'_>,
+        evidence: Option<&ModelEvidence>,
+    ) -> Option<String>;
 }
 
 /// The result of the check of a proposal. The person who approves the proposal approves exactly

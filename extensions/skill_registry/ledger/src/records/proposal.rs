@@ -10,6 +10,7 @@ use skill_format::{Digest, Severity};
 
 use crate::records::acceptance::AcceptanceEvidence;
 use crate::records::event::{LedgerEvent, ProposalEvent};
+use crate::records::model_evidence::ModelEvidence;
 
 /// The person that made a decision.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -183,20 +184,31 @@ pub struct ProposalSummary {
     /// The result of the check of this very text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub acceptance: Option<AcceptanceEvidence>,
+    /// The result of runs with a model for this very text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model_evidence: Option<ModelEvidence>,
 }
 
 impl ProposalSummary {
-    /// Returns the digest of everything that a person approves: the new text, and the result of its
-    /// check if there is one.
+    /// Returns the digest of everything that a person approves: the new text, the result of its
+    /// check, and that of runs with a model, where they exist.
     ///
     /// Without a result it is the digest of the new text; otherwise SHA-256 of that digest and of
-    /// the result in JSON.
+    /// the results in JSON.
     #[must_use]
     pub fn review_digest(&self) -> Digest {
-        let Some(acceptance) = &self.acceptance else { return self.new_digest };
-        // A struct of texts and numbers is always valid JSON.
-        let result = serde_json::to_string(acceptance).unwrap_or_default();
-        Digest::compute(format!("{}\n{result}", self.new_digest).as_bytes())
+        // Structs of texts and numbers are always valid JSON.
+        let checked =
+            self.acceptance.as_ref().map(|it| serde_json::to_string(it).unwrap_or_default());
+        let tested =
+            self.model_evidence.as_ref().map(|it| serde_json::to_string(it).unwrap_or_default());
+        if checked.is_none() && tested.is_none() {
+            return self.new_digest;
+        }
+        // Neither result has a line break, so that no pair of them equals another one.
+        let checked = checked.unwrap_or_default();
+        let tested = tested.map(|tested| format!("\n{tested}")).unwrap_or_default();
+        Digest::compute(format!("{}\n{checked}{tested}", self.new_digest).as_bytes())
     }
 }
 

@@ -7,6 +7,7 @@ use skill_format::Digest;
 
 use super::{DbResult, LedgerTransaction, SqlDigest, SqlJson};
 use crate::records::acceptance::AcceptanceEvidence;
+use crate::records::model_evidence::ModelEvidence;
 use crate::records::proposal::{
     LintDelta, Proposal, ProposalDecision, ProposalFileState, ProposalFilter, ProposalState,
     ProposalSummary, Recommendation, ReviewFlag, first_line,
@@ -39,7 +40,9 @@ const COLUMNS: &str = "id, seq, skill_id, path, state, created_ms, author, justi
     (SELECT body FROM recommendations AS advice
      WHERE advice.proposal = proposals.id AND advice.new = proposals.new),
     (SELECT body FROM acceptance
-     WHERE acceptance.proposal = proposals.id AND acceptance.new = proposals.new)";
+     WHERE acceptance.proposal = proposals.id AND acceptance.new = proposals.new),
+    (SELECT body FROM model_evidence AS tested
+     WHERE tested.proposal = proposals.id AND tested.new = proposals.new)";
 
 /// The same columns for a list, without the long texts.
 const COLUMNS_OF_LIST: &str = "id, seq, skill_id, path, state, created_ms, author, justification,
@@ -48,7 +51,9 @@ const COLUMNS_OF_LIST: &str = "id, seq, skill_id, path, state, created_ms, autho
     (SELECT body FROM recommendations AS advice
      WHERE advice.proposal = proposals.id AND advice.new = proposals.new),
     (SELECT body FROM acceptance
-     WHERE acceptance.proposal = proposals.id AND acceptance.new = proposals.new)";
+     WHERE acceptance.proposal = proposals.id AND acceptance.new = proposals.new),
+    (SELECT body FROM model_evidence AS tested
+     WHERE tested.proposal = proposals.id AND tested.new = proposals.new)";
 
 /// The states that require a decision, as SQL.
 const WAITING: &str = "state IN ('open', 'approved', 'stale', 'failed')";
@@ -256,6 +261,21 @@ impl LedgerTransaction<'_> {
         Ok(())
     }
 
+    /// Records the result of runs with a model for a proposal's text, and replaces the former one.
+    pub(crate) fn put_model_evidence(
+        &self,
+        id: &str,
+        evidence: &ModelEvidence,
+        changed: u64,
+    ) -> DbResult<()> {
+        self.tx.execute(
+            "INSERT OR REPLACE INTO model_evidence (proposal, changed, new, body)
+             VALUES (?1, ?2, ?3, ?4)",
+            rusqlite::params![id, changed as i64, SqlDigest(evidence.new), SqlJson(evidence)],
+        )?;
+        Ok(())
+    }
+
     /// Returns the rejected proposals for a file, the newest first, without their texts.
     pub(crate) fn rejected_proposals(
         &self,
@@ -310,6 +330,7 @@ fn stored_from_row(row: &Row<'_>) -> rusqlite::Result<StoredProposal> {
         flags: row.get::<_, SqlJson<Vec<ReviewFlag>>>(13)?.0,
         recommendation: row.get::<_, Option<SqlJson<Recommendation>>>(27)?.map(|body| body.0),
         acceptance: row.get::<_, Option<SqlJson<AcceptanceEvidence>>>(28)?.map(|body| body.0),
+        model_evidence: row.get::<_, Option<SqlJson<ModelEvidence>>>(29)?.map(|body| body.0),
     };
     let decided = match row.get::<_, Option<String>>(20)? {
         Some(by) => Some(ProposalDecision { by, at_ms: row.get(21)?, reason: row.get(22)? }),

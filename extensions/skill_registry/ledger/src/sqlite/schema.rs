@@ -3,8 +3,14 @@
 use rusqlite_migration::{M, Migrations};
 
 /// The steps, in order; `user_version` counts them.
-const STEPS: &[M<'static>] =
-    &[M::up(FIRST), M::up(CATALOG), M::up(ADVICE), M::up(APPROVALS), M::up(ACCEPTANCE)];
+const STEPS: &[M<'static>] = &[
+    M::up(FIRST),
+    M::up(CATALOG),
+    M::up(ADVICE),
+    M::up(APPROVALS),
+    M::up(ACCEPTANCE),
+    M::up(MODEL_EVIDENCE),
+];
 
 /// The steps in the form of the library.
 pub(super) const MIGRATIONS: Migrations<'static> = Migrations::from_slice(STEPS);
@@ -200,6 +206,17 @@ CREATE TABLE approvals (
 /// Results of the check of proposals, as JSON, with the digest of the checked text.
 const ACCEPTANCE: &str = "
 CREATE TABLE acceptance (
+    proposal TEXT PRIMARY KEY NOT NULL REFERENCES proposals (id),
+    changed INTEGER NOT NULL,
+    new BLOB NOT NULL CHECK (length(new) = 32),
+    body TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+";
+
+/// Results of runs with a model that compared a proposal with its base, as JSON, with the digest of
+/// the tested text.
+const MODEL_EVIDENCE: &str = "
+CREATE TABLE model_evidence (
     proposal TEXT PRIMARY KEY NOT NULL REFERENCES proposals (id),
     changed INTEGER NOT NULL,
     new BLOB NOT NULL CHECK (length(new) = 32),

@@ -30,7 +30,10 @@ const REJECTED_TEXT: &str = "A person rejected it; the skill stays as it is.";
 pub fn load_offer(ledger: &Ledger, proposal: &str) -> Result<Option<ReviewOffer>, LedgerError> {
     let found = ledger.proposal(proposal)?;
     let summary = &found.summary;
-    let checked = summary.acceptance.as_ref().map(render_acceptance).unwrap_or_default();
+    let mut checked = summary.acceptance.as_ref().map(render_acceptance).unwrap_or_default();
+    if let Some(evidence) = &summary.model_evidence {
+        checked.push_str(&format!("With a model: {}\n\n", sanitize_line(&evidence.describe())));
+    }
     let text = format!(
         "{} proposes to change {} of the skill `{}`.\n\nWhy: {}\n\n{checked}{}",
         sanitize_line(&summary.author.agent_id),

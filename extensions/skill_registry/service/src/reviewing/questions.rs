@@ -3,8 +3,8 @@
 use serde::Serialize;
 use skill_format::{Digest, sanitize_line};
 use skill_ledger::{
-    AcceptanceEvidence, AuditFilter, Ledger, LedgerError, LedgerErrorKind, LintDelta, Proposal,
-    ProposalFilter, ProposalState, ReviewFlag,
+    AcceptanceEvidence, AuditFilter, Ledger, LedgerError, LedgerErrorKind, LintDelta,
+    ModelEvidence, Proposal, ProposalFilter, ProposalState, ReviewFlag,
 };
 use skillhost_payload::{OperatorCommand, ReviewOutcome, ReviewQuestion};
 
@@ -28,10 +28,12 @@ struct ProposalSubject<'a> {
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     flags: &'a [ReviewFlag],
     base_digest: Option<Digest>,
-    /// The digest of the new text and of its check.
+    /// The digest of the new text and of its checks.
     new_digest: Digest,
     #[serde(skip_serializing_if = "Option::is_none")]
     check: Option<&'a AcceptanceEvidence>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    model_check: Option<&'a ModelEvidence>,
     #[serde(skip_serializing_if = "Option::is_none")]
     diff: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -95,6 +97,7 @@ fn to_question(ledger: &Ledger, proposal: &Proposal) -> Result<ReviewQuestion, L
         base_digest: summary.base_digest,
         new_digest: summary.review_digest(),
         check: summary.acceptance.as_ref(),
+        model_check: summary.model_evidence.as_ref(),
         diff: Some(&proposal.diff),
         lint: Some(&proposal.lint),
         tokens: proposal.tokens,

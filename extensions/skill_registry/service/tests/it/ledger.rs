@@ -77,6 +77,7 @@ fn proposal_does_not_change_skill() {
         flags: Vec::new(),
         recommendation: None,
         acceptance: None,
+        model_evidence: None,
     };
     assert_eq!(proposed.proposal, summary);
     assert!(!proposed.merged);

@@ -1,0 +1,47 @@
+//! The evidence about a proposal that follows from runs with a model.
+
+use skill_evals::ModelReport;
+use skill_format::Digest;
+use skill_ledger::ModelEvidence;
+
+use crate::acceptance::HARNESS;
+
+/// Runs with a model that compared a change with its base.
+#[derive(Clone, Copy, Debug)]
+pub struct ComparedChange<'a> {
+    /// The digest of the file before; `None` for a new file.
+    pub base: Option<Digest>,
+    /// The digest of the file after.
+    pub new: Digest,
+    /// The report of the runs.
+    pub report: &'a ModelReport,
+}
+
+impl ComparedChange<'_> {
+    /// Creates the evidence about the change; `None` if the runs have no verdict.
+    #[must_use]
+    pub fn to_evidence(&self) -> Option<ModelEvidence> {
+        let Self { base, new, report } = *self;
+        let comparison = report.comparison.as_ref()?;
+        let (verdict, train, held_out) = ModelEvidence::read_figures(comparison)?;
+        Some(ModelEvidence {
+            base,
+            new,
+            cases: report.digests.cases.clone(),
+            catalog: report.digests.catalog.clone(),
+            harness: HARNESS.to_owned(),
+            model: report.model.clone(),
+            judge: report.judge.clone(),
+            agent: report.agent.clone(),
+            seed: report.seed,
+            verdict,
+            runs: comparison.runs,
+            train,
+            held_out,
+            reversed: comparison.reversed,
+            tokens: report.spent.tokens,
+            // Rounded up, so that a cost is never shown as 0.
+            cost_microdollars: report.spent.usd.map(|usd| (usd * 1e6).ceil() as u64),
+        })
+    }
+}

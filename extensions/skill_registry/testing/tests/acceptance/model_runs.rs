@@ -1,0 +1,142 @@
+//! Runs with a model as evidence about proposals.
+
+use skill_evals::{
+    ChangeVerdict, ComparisonArm, ModelDigests, ModelReport, PairedReport, SpentAmounts,
+};
+use skill_ledger::{
+    AuditFilter, HumanActor, LedgerError, LedgerErrorKind, ModelCheckMode, Proposal,
+};
+use skill_testing::{ComparedChange, load_cases};
+
+use crate::home::{FORMS, TestHome, home_with_forms, skill_text};
+
+/// Records runs with a model that compared a proposal with its base.
+fn record_runs(
+    home: &TestHome,
+    proposal: &Proposal,
+    verdict: ChangeVerdict,
+) -> Result<(), LedgerError> {
+    let skill = home.snapshot().get(&proposal.summary.skill_id).unwrap().open_directory().unwrap();
+    let report = ModelReport {
+        skill_id: proposal.summary.skill_id.clone(),
+        model: "p/m".to_owned(),
+        judge: None,
+        agent: "clerk".to_owned(),
+        seed: 7,
+        baseline: ComparisonArm::OldSkill,
+        digests: ModelDigests {
+            cases: load_cases(&skill, &proposal.summary.skill_id, 0).digest(),
+            ..ModelDigests::default()
+        },
+        directory: String::new(),
+        cases: Vec::new(),
+        arms: Vec::new(),
+        recall: None,
+        precision: None,
+        comparison: Some(PairedReport {
+            verdict: Some(verdict),
+            runs: 12,
+            train: Default::default(),
+            held_out: Default::default(),
+            reversed: 0,
+        }),
+        spent: SpentAmounts { requests: 1, tokens: 10, usd: Some(0.000_000_4) },
+        stopped: None,
+        notes: Vec::new(),
+    };
+    let summary = &proposal.summary;
+    let compared =
+        ComparedChange { base: summary.base_digest, new: summary.new_digest, report: &report };
+    let evidence = compared.to_evidence().unwrap();
+    assert_eq!(evidence.cost_microdollars, Some(1), "a cost is never shown as 0");
+    let person = HumanActor { name: "ada".to_owned(), via: "cli".to_owned() };
+    home.ledger().record_model_evidence(&person, &summary.id, &evidence)
+}
+
+fn with_more(more: &str) -> String {
+    skill_text("pdf-forms", FORMS, more)
+}
+
+#[test]
+fn model_verdict_decides_about_approval() {
+    let home = home_with_forms();
+    for (verdict, is_enough) in [
+        (ChangeVerdict::Blocked, false),
+        (ChangeVerdict::Unclear, false),
+        (ChangeVerdict::Better, true),
+        (ChangeVerdict::NotLower, true),
+        (ChangeVerdict::Thin, true),
+    ] {
+        let text = with_more(&format!("\nAsk which year is meant, {}.\n", verdict.as_str()));
+        let before = home.propose("pdf-forms", &text).unwrap();
+        record_runs(&home, &before, verdict).unwrap();
+        // The result is a part of what is approved.
+        assert_eq!(home.approve(&before, None).unwrap_err().reason(), LedgerErrorKind::Digest);
+        let tested = home.ledger().proposal(&before.summary.id).unwrap();
+        let done = home.approve(&tested, None);
+        if is_enough {
+            done.unwrap();
+            continue;
+        }
+        let error = done.unwrap_err();
+        assert_eq!(error.reason(), LedgerErrorKind::Refused);
+        let start = format!("the check has objections: model: {}: ", verdict.as_str());
+        assert!(error.to_string().starts_with(&start), "{error}");
+        home.approve(&tested, Some("measured by hand")).unwrap();
+        let filter = AuditFilter { proposal: Some(&tested.summary.id), ..AuditFilter::default() };
+        let rows = home.ledger().audit(filter).unwrap();
+        let approved = rows.iter().find(|row| row.action == "proposal.approved").unwrap();
+        assert_eq!(approved.detail["reason"], "measured by hand");
+        assert!(approved.detail["overridden"][0].as_str().unwrap().starts_with("model: "));
+    }
+}
+
+#[test]
+fn changed_cases_make_runs_stale() {
+    let home = home_with_forms();
+    let proposal = home.propose("pdf-forms", &with_more("\nAsk which year is meant.\n")).unwrap();
+    record_runs(&home, &proposal, ChangeVerdict::Better).unwrap();
+    home.write("skills/pdf-forms/evals/evals.json", r#"{"evals": [{"id": 1, "prompt": "x"}]}"#);
+    let id = &proposal.summary.id;
+    let stale = home.approve(&home.ledger().proposal(id).unwrap(), None).unwrap_err();
+    assert_eq!(stale.reason(), LedgerErrorKind::Stale);
+    // The routing ran again; runs with a model do not run by themselves.
+    let error = home.approve(&home.ledger().proposal(id).unwrap(), None).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the check has objections: model: evidence is stale: cases changed"
+    );
+    record_runs(&home, &home.ledger().proposal(id).unwrap(), ChangeVerdict::Better).unwrap();
+    home.approve(&home.ledger().proposal(id).unwrap(), None).unwrap();
+}
+
+#[test]
+fn mode_decides_about_missing_runs() {
+    let mut home = home_with_forms();
+    let text = |year: u32| with_more(&format!("\nAsk whether {year} is meant.\n"));
+    home.models = ModelCheckMode::Require;
+    let proposal = home.propose("pdf-forms", &text(2025)).unwrap();
+    assert_eq!(
+        home.approve(&proposal, None).unwrap_err().to_string(),
+        "the check has objections: model: the cases of pdf-forms were not run with a model"
+    );
+    home.models = ModelCheckMode::WhenRun;
+    home.approve(&proposal, None).unwrap();
+    home.models = ModelCheckMode::Advise;
+    let proposal = home.propose("pdf-forms", &text(2026)).unwrap();
+    record_runs(&home, &proposal, ChangeVerdict::Blocked).unwrap();
+    home.approve(&home.ledger().proposal(&proposal.summary.id).unwrap(), None).unwrap();
+}
+
+#[test]
+fn runs_of_other_text_are_not_recorded() {
+    let home = home_with_forms();
+    let one = home.propose("pdf-forms", &with_more("\nAsk which year is meant.\n")).unwrap();
+    let mut other = one.clone();
+    other.summary.new_digest = other.summary.base_digest.unwrap();
+    let error = record_runs(&home, &other, ChangeVerdict::Better).unwrap_err();
+    assert_eq!(error.reason(), LedgerErrorKind::Digest);
+    home.approve(&one, None).unwrap();
+    let error = record_runs(&home, &one, ChangeVerdict::Better).unwrap_err();
+    assert_eq!(error.reason(), LedgerErrorKind::State);
+}
