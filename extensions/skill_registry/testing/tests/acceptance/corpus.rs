@@ -6,7 +6,10 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use skill_ledger::{HumanActor, LedgerErrorKind};
-use skill_testing::{RoutingHarness, RoutingSetup};
+use skill_testing::{
+    AgentViews, RoutingHarness, RoutingSetup, SkillCases, load_cases, load_held_out, open_held_out,
+    test_all_routing,
+};
 
 use crate::home::{FORMS, TestHome, home_with_forms, skill_text};
 
@@ -60,6 +63,18 @@ fn apply_edit(edit: &FixtureEdit) -> String {
 /// Creates a home with one skill of the fixtures, its cases and its held-out cases.
 fn home_of_skill(id: &str) -> TestHome {
     let home = TestHome::new();
+    add_skill(&home, id);
+    home
+}
+
+/// Creates a home with all skills of the fixtures and their cases.
+fn home_of_all() -> TestHome {
+    let home = TestHome::new();
+    skill_ids().iter().for_each(|id| add_skill(&home, id));
+    home
+}
+
+fn add_skill(home: &TestHome, id: &str) {
     let copy = |from: PathBuf, to: &str| {
         if let Ok(text) = fs::read_to_string(&from) {
             home.write(to, &text);
@@ -71,7 +86,6 @@ fn home_of_skill(id: &str) -> TestHome {
         copy(fixtures().join(&file), &file);
         copy(fixtures().join("held-out").join(id).join(name), &format!("data/evals/{id}/{name}"));
     }
-    home
 }
 
 /// Returns the strings in a field of the cases of a file.
@@ -92,7 +106,7 @@ fn for_texts(count: usize, mut check: impl FnMut(&TestHome, &str, &str, usize)) 
     let edited = edits.good.iter().map(|edit| (edit.skill.clone(), apply_edit(edit)));
     let texts: Vec<(String, String)> =
         skill_ids().into_iter().map(|id| (id.clone(), read_skill(&id))).chain(edited).collect();
-    let wanted = texts.iter().cycle().take(count.max(texts.len()));
+    let wanted = texts.iter().cycle().take(count);
     for (number, (id, text)) in wanted.enumerate() {
         let home = home_of_skill(id);
         home.write(&format!("skills/{id}/SKILL.md"), text);
@@ -106,6 +120,40 @@ fn edits_fit_their_skills() {
     assert_eq!(edits.good.len(), edits.bad.len());
     for edit in edits.good.iter().chain(&edits.bad) {
         assert_ne!(apply_edit(edit), read_skill(&edit.skill), "{}: {}", edit.kind, edit.find);
+    }
+}
+
+#[test]
+fn all_queries_of_fixtures_pass() {
+    let home = home_of_all();
+    let options = home.options();
+    let setup = RoutingSetup { options, ..RoutingSetup::default() };
+    let harness = RoutingHarness::open(setup).unwrap();
+    let cases: Vec<SkillCases> = skill_ids()
+        .iter()
+        .map(|id| {
+            let skill = harness.snapshot().get(id).unwrap().open_directory().unwrap();
+            let mut cases = load_cases(&skill, id, 0);
+            load_held_out(&mut cases, &open_held_out(&home.path("data"), id).unwrap());
+            cases
+        })
+        .collect();
+    let cases: Vec<&SkillCases> = cases.iter().collect();
+    for report in test_all_routing(&harness, &cases, &AgentViews::default()) {
+        let failed: Vec<_> = report.results.iter().filter(|it| it.failure.is_some()).collect();
+        assert!(failed.is_empty(), "{}: {failed:?}", report.skill_id);
+        assert_eq!(report.results.len(), 28, "{}", report.skill_id);
+    }
+}
+
+/// The edits that the check refuses without a model; the others change what a model does.
+#[test]
+fn stealing_edits_are_refused() {
+    let home = home_of_all();
+    let _shared = keep_distractors();
+    for edit in read_edits().bad.iter().filter(|edit| edit.kind == "steal_trigger") {
+        let refused = home.refused(&edit.skill, &apply_edit(edit));
+        assert!(refused.starts_with("routing: "), "{}: {refused}", edit.skill);
     }
 }
 
