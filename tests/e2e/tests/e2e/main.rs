@@ -97,6 +97,7 @@ mod paths;
 mod process_isolation;
 mod process_manifest;
 mod processes;
+mod proposal_verdicts;
 mod proposals;
 mod propose;
 mod readme;

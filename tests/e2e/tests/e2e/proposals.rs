@@ -32,7 +32,7 @@ fn open_ledger(home: &TestHome) -> (Ledger, Store) {
     (ledger, store.unwrap())
 }
 
-fn test_author() -> AgentAuthor {
+pub(crate) fn test_author() -> AgentAuthor {
     AgentAuthor { agent_id: "gardener".into(), origin: "agent".into(), ..AgentAuthor::default() }
 }
 
