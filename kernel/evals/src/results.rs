@@ -7,7 +7,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use skill_evals::{
-    BenchmarkFile, ComparisonArm, GradingFile, ModelRunReport, RunTiming, RunValidity,
+    BenchmarkFile, BenchmarkRun, ComparisonArm, EarlierIteration, GradingFile, ModelRunReport,
+    RateInterval, RunTiming, RunValidity,
 };
 use skillhost_files::{
     DirectoryLock, TreeFile, rename_synced, sync_tree, write_atomically, write_new_file, write_tree,
@@ -18,6 +19,9 @@ use crate::planned_run::{PlannedCase, PlannedRun};
 
 /// The time to wait for another process that ends.
 const LOCK_WAIT: Duration = Duration::from_secs(2);
+
+/// The earlier iterations that are read.
+const MAX_EARLIER: u32 = 50;
 
 /// The names of the directories of runs, by their usability. Tools that aggregate results read those
 /// of valid runs alone.
@@ -56,6 +60,14 @@ pub(crate) struct FinishedRun {
     pub(crate) outputs: Vec<TreeFile>,
 }
 
+impl IterationPlan {
+    /// Returns whether the rates of two iterations differ by the version of the skill alone.
+    fn is_comparable(&self, other: &Self) -> bool {
+        (&self.cases, &self.selected) == (&other.cases, &other.selected)
+            && (&self.model, &self.judge, &self.agent) == (&other.model, &other.judge, &other.agent)
+    }
+}
+
 impl IterationDirectory {
     /// Opens the last iteration if it is not finished and has the same plan, else a new one. The lock
     /// is held as long as this process writes results. Blocks.
@@ -85,6 +97,33 @@ impl IterationDirectory {
 
     pub(crate) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Reads the results of earlier finished iterations whose rates are comparable with this one, the
+    /// oldest first. Those of other versions of the program are left out. Blocks.
+    pub(crate) fn read_earlier(&self, plan: &IterationPlan) -> Vec<EarlierIteration> {
+        let Some(results) = self.path.parent() else { return Vec::new() };
+        let number =
+            |path: &Path| path.file_name()?.to_str()?.strip_prefix("iteration-")?.parse().ok();
+        let own: u32 = number(&self.path).unwrap_or_default();
+        let first = own.saturating_sub(MAX_EARLIER);
+        let read = |iteration: u32| {
+            let path = results.join(format!("iteration-{iteration}"));
+            let stored: IterationPlan = read_json(&path.join("plan.json")).ok()?;
+            let benchmark: BenchmarkFile = read_json(&path.join("benchmark.json")).ok()?;
+            let is_tested = |run: &&BenchmarkRun| run.configuration == ComparisonArm::WithSkill;
+            let runs = || benchmark.runs.iter().filter(is_tested);
+            let count = |found: usize| u32::try_from(found).unwrap_or(u32::MAX);
+            let passed = runs().filter(|run| run.result.failed == 0).count();
+            let passed = RateInterval::from_counts(count(passed), count(runs().count()))?;
+            plan.is_comparable(&stored).then(|| EarlierIteration {
+                iteration,
+                timestamp: benchmark.metadata.timestamp.clone(),
+                skill: stored.skill.clone(),
+                passed,
+            })
+        };
+        (first..own).filter_map(read).collect()
     }
 
     /// Returns whether an earlier process started it.

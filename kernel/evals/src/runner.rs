@@ -314,6 +314,8 @@ impl<'a> IterationSetup<'a> {
     ) -> Result<ModelReport, EvalError> {
         let (recall, precision) = ModelReport::trigger_rates(&cases);
         let arms = [ComparisonArm::WithSkill, self.arm];
+        let (directory, plan) = (Arc::clone(&self.directory), self.plan.clone());
+        let earlier = spawn_blocking(move || directory.read_earlier(&plan)).await?;
         let report = ModelReport {
             skill_id: self.request.cases.skill_id.clone(),
             model: self.plan.model.clone(),
@@ -333,6 +335,7 @@ impl<'a> IterationSetup<'a> {
             recall,
             precision,
             comparison,
+            earlier,
             spent: self.meter.spent(),
             stopped,
             notes,

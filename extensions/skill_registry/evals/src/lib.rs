@@ -56,8 +56,8 @@ pub use grading::{
 };
 pub use judgment::{JUDGE_INSTRUCTIONS, JudgedWork, read_judgment, render_judge_message};
 pub use model_report::{
-    ArmFigures, ModelCaseFailure, ModelCaseKind, ModelCaseReport, ModelDigests, ModelReport,
-    ModelRunReport, SpentAmounts,
+    ArmFigures, EarlierIteration, ModelCaseFailure, ModelCaseKind, ModelCaseReport, ModelDigests,
+    ModelReport, ModelRunReport, SpentAmounts,
 };
 pub use paired_test::{
     ChangeVerdict, PAIRED_LOOKS, PairedCase, PairedFigures, PairedReport, assess_pairs,

@@ -38,6 +38,9 @@ pub struct ModelReport {
     pub precision: Option<RateInterval>,
     /// The comparison of the arms; `None` without a prompt that both ran.
     pub comparison: Option<PairedReport>,
+    /// Earlier iterations with the same cases, model and agent, the oldest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub earlier: Vec<EarlierIteration>,
     /// The amounts that were spent, by earlier processes, too.
     pub spent: SpentAmounts,
     /// The reason why the runs are not complete.
@@ -58,6 +61,19 @@ pub struct ModelDigests {
     pub cases: String,
     /// The other skills of the catalog.
     pub catalog: String,
+}
+
+/// The result of a version of the skill in an earlier iteration.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct EarlierIteration {
+    /// The number of the iteration.
+    pub iteration: u32,
+    /// The time of its end, as in RFC 3339.
+    pub timestamp: String,
+    /// The digest of the tested version.
+    pub skill: String,
+    /// The part of the valid runs of prompts that passed.
+    pub passed: RateInterval,
 }
 
 /// The amounts that runs spent.

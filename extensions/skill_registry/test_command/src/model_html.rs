@@ -14,6 +14,9 @@ const WIDTH: f64 = 240.0;
 /// The sides of the plot of tokens against passes, in pixels.
 const PLOT: (f64, f64) = (240.0, 120.0);
 
+/// The shown part of a digest, with its prefix `sha256:`.
+const SHORT_DIGEST: usize = 19;
+
 pub(crate) fn render_models(reports: &[ModelReport]) -> Markup {
     html! {
         @for report in reports {
@@ -27,6 +30,7 @@ pub(crate) fn render_models(reports: &[ModelReport]) -> Markup {
             }
             (render_rates(report))
             (render_tokens(&report.arms))
+            (render_versions(report))
             (render_cases(report))
         }
     }
@@ -93,6 +97,53 @@ fn render_tokens(arms: &[ArmFigures]) -> Markup {
                     }
                 }
                 ul { @for (_, _, label) in &points { li { (label) } } }
+            }
+        }
+    }
+}
+
+/// Draws the pass rates of this iteration and of earlier ones with the same cases.
+fn render_versions(report: &ModelReport) -> Markup {
+    let tested = report.arms.first().and_then(|arm| arm.passed);
+    let Some(passed) = tested.filter(|_| !report.earlier.is_empty()) else { return html! {} };
+    let digest = |text: &str| text.chars().take(SHORT_DIGEST).collect::<String>();
+    let earlier = report.earlier.iter().map(|it| {
+        let name = format!("iteration {}, {}", it.iteration, digest(&it.skill));
+        (name, it.passed, Some(it.timestamp.as_str()))
+    });
+    let now = (format!("this iteration, {}", digest(&report.digests.skill)), passed, None);
+    let points: Vec<_> = earlier.chain([now]).collect();
+    // The last index, and at least 1, because a plot has no width of 0.
+    let last = (points.len() - 1).max(1) as f64;
+    let (width, height) = PLOT;
+    let x = |index: usize| format!("{:.1}", index as f64 / last * width);
+    let y = |rate: f64| format!("{:.1}", (1.0 - rate) * height);
+    let line: Vec<String> = points
+        .iter()
+        .enumerate()
+        .map(|(index, (_, rate, _))| format!("{},{}", x(index), y(rate.rate)))
+        .collect();
+    html! {
+        figure {
+            figcaption { "Passed runs over versions, with intervals of 95 %" }
+            svg width="260" height="130" viewBox="-8 -5 260 130" role="img"
+                aria-label="passed runs over versions" {
+                rect.track x="0" y="0" width=(width) height=(height) {}
+                polyline.interval points=(line.join(" ")) fill="none" {}
+                @for (index, (name, rate, _)) in points.iter().enumerate() {
+                    line.interval x1=(x(index)) y1=(y(rate.low)) x2=(x(index)) y2=(y(rate.high)) {}
+                    circle.bar cx=(x(index)) cy=(y(rate.rate)) r="4" {
+                        title { (name) ": " (describe_rate(rate)) }
+                    }
+                }
+            }
+            ul {
+                @for (name, rate, time) in &points {
+                    li {
+                        (name) ": " (describe_rate(rate))
+                        @if let Some(time) = time { ", " (display_safe(time)) }
+                    }
+                }
             }
         }
     }

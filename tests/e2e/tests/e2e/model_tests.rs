@@ -130,8 +130,18 @@ fn runs_compare_both_arms() {
     assert!(html.contains("<svg") && html.contains("without_skill") && !html.contains("<script"));
 
     // A finished iteration is not continued, and the home has no trace of the runs.
-    drop(test_greet(&home, &[]).success());
+    home.write("sandbox/skills/greet/SKILL.md", greet_skill("Greets people at the door."));
+    let second = self::report(&test_greet(&home, &["--html", "second.html"]).success());
     assert!(home.path("out/iteration-2/benchmark.json").is_file());
+    let earlier = &second["earlier"][0];
+    assert_eq!((&earlier["iteration"], counts(&earlier["passed"])), (&json!(1), (3, 3)));
+    assert_eq!(earlier["skill"], report["digests"]["skill"]);
+    assert_ne!(earlier["skill"], second["digests"]["skill"]);
+    let html = fs::read_to_string(home.path("second.html")).unwrap();
+    assert!(html.contains("iteration 1, sha256:"), "{html}");
+    // Other cases are not comparable.
+    home.write("sandbox/skills/greet/evals/evals.json", evals(&contains("Hello")));
+    assert_eq!(self::report(&test_greet(&home, &[]).success()).get("earlier"), None);
     assert!(!home.path("sandbox/data/kernel/threads").exists());
 }
 

@@ -40,6 +40,7 @@ fn record_runs(
             held_out: Default::default(),
             reversed: 0,
         }),
+        earlier: Vec::new(),
         spent: SpentAmounts { requests: 1, tokens: 10, usd: Some(0.000_000_4) },
         stopped: None,
         notes: Vec::new(),
