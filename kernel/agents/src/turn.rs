@@ -210,6 +210,7 @@ impl AgentRuntime {
             operator_policy: None,
             reads_files: false,
             idempotency_key: None,
+            call_number: None,
             input: None,
         }
     }

@@ -63,6 +63,10 @@ pub struct CallContext {
     /// remembers it with its result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idempotency_key: Option<String>,
+    /// The number of the call within its run, which grows by one with each tool call of the model; the
+    /// numbers of different runs are far apart. Set by the kernel for each call of a run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call_number: Option<u64>,
     /// The answers to the questions of earlier attempts; present if the call may end with questions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<Box<InputResponse>>,

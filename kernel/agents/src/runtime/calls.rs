@@ -199,6 +199,7 @@ impl AgentRun<'_> {
         let call = &open.call;
         let context = CallContext {
             idempotency_key: Some(open.key.clone()),
+            call_number: Some(self.session.next_call_number()),
             call_chain: self.session.call_chain.clone(),
             ..turn.context.clone()
         };

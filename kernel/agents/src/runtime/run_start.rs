@@ -1,6 +1,6 @@
 //! The start and end of runs: for a user, an extension or another agent.
 
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex};
 
 use arc_swap::ArcSwap;
@@ -309,6 +309,8 @@ impl AgentRuntime {
             approval_lock: parent
                 .map_or_else(Arc::default, |parent| Arc::clone(&parent.approval_lock)),
             parked: Mutex::default(),
+            // A run makes far fewer calls, so no number is that of another run.
+            last_call: AtomicU64::new(self.extensions().next_call_id() << 20),
         };
         // Registered before the first turn: its tool calls look the session up.
         let registration = self.run_sessions().register(session);

@@ -1,7 +1,7 @@
 //! The active runs, by the session id of their tool calls.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
@@ -64,9 +64,16 @@ pub(crate) struct RunSession {
     pub(crate) approval_lock: Arc<tokio::sync::Mutex<()>>,
     /// The keys of the calls that their tools have parked.
     pub(crate) parked: Mutex<BTreeSet<String>>,
+    /// The number of the last tool call.
+    pub(crate) last_call: AtomicU64,
 }
 
 impl RunSession {
+    /// Returns the number of the next tool call.
+    pub(crate) fn next_call_number(&self) -> u64 {
+        self.last_call.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
     /// Marks a call as parked.
     pub(crate) fn park_call(&self, key: &str) {
         lock_unpoisoned(&self.parked).insert(key.to_owned());

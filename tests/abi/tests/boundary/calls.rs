@@ -95,6 +95,7 @@ async fn call_context_arrives_complete() {
         operator_policy: None,
         reads_files: false,
         idempotency_key: Some("k".into()),
+        call_number: None,
         input: None,
     };
     // Only the kernel states what an approval covers and which skills are active.
@@ -163,6 +164,7 @@ async fn turn_identifies_agent_to_extensions() {
         operator_policy: None,
         reads_files: false,
         idempotency_key: None,
+        call_number: None,
         input: None,
     };
     assert_eq!(seen, expected);
