@@ -54,8 +54,8 @@ pub use programs::{
 pub use render::{
     CatalogItem, LARGE_SKILL, PromptSkill, RenderReport, RenderedCatalog, RenderedSelection,
     ResourceKind, ResourceLine, SessionLines, SkillInstructions, SkillSelection, described_id,
-    mime_type, render_available_skills, render_catalog, render_instructions, render_selection,
-    sanitize_line, shorten_description, wrap_content,
+    listed_id, mime_type, render_available_skills, render_catalog, render_instructions,
+    render_selection, sanitize_line, shorten_description, wrap_content,
 };
 pub use skill::{
     AllowedTools, Frontmatter, ParsedSkill, SkillText, infer_core_type, is_valid_name, parse_head,

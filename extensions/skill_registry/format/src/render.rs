@@ -10,7 +10,9 @@ mod prompt_xml;
 mod resource;
 mod selected;
 
-pub use catalog::{CatalogItem, RenderReport, RenderedCatalog, described_id, render_catalog};
+pub use catalog::{
+    CatalogItem, RenderReport, RenderedCatalog, described_id, listed_id, render_catalog,
+};
 pub use content::{LARGE_SKILL, SkillInstructions, render_instructions, wrap_content};
 pub use line::{sanitize_line, shorten_description};
 pub use prompt_xml::{PromptSkill, render_available_skills};

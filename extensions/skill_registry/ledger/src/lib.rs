@@ -9,6 +9,7 @@
 
 mod activation_log;
 mod baseline;
+mod bounce_tracker;
 mod changes;
 mod created_skills;
 mod examine;
@@ -17,6 +18,7 @@ mod grant;
 mod last_good;
 mod ledger;
 mod observe;
+mod offer_log;
 mod open;
 mod proposals;
 mod read;
@@ -35,6 +37,7 @@ pub use files::skill_directory::unknown_skill_for;
 pub use files::tree::current_digests;
 pub use grant::ToolGrant;
 pub use ledger::Ledger;
+pub use offer_log::OfferLog;
 pub use records::acceptance::{AcceptanceEvidence, ProposalCheck, ProposedChange};
 pub use records::activation::{ActivationKind, SkillAccess, SkillActivation, SkillStats};
 pub use records::catalog_row::{CatalogHit, CatalogRow, CatalogTerm};
@@ -48,6 +51,7 @@ pub use records::proposal::{
     ProposeRequest, RebaseOutcome, Recommendation, ReviewAdvice, ReviewFlag,
 };
 pub use records::retention::{PruneReport, RetentionRule};
+pub use records::usage::{SkillUsage, UsageCounts, UsageDay, utc_day};
 pub use records::version::{
     ApprovalStatus, AuditEntry, AuditFilter, SkillVersion, VersionAuthor, VersionFile, VersionTree,
 };

@@ -7,8 +7,10 @@ use crate::records::activation::{SkillActivation, SkillStats};
 use crate::records::error::LedgerError;
 use crate::records::event::LedgerEvent;
 use crate::records::proposal::{Proposal, ProposalFilter, ProposalSummary};
+use crate::records::usage::{SkillUsage, UsageDay, UsageMap};
 use crate::records::version::{AuditEntry, AuditFilter};
 use crate::session::proposal_not_found;
+use crate::sqlite::count_reads;
 
 impl Ledger {
     /// Lists proposals, the oldest first.
@@ -76,11 +78,50 @@ impl Ledger {
     /// # Errors
     /// Those of the disk and the database; then none of them is recorded.
     pub fn record_activations(&self, batch: &[SkillActivation]) -> Result<(), LedgerError> {
+        self.record_usage(batch, &UsageMap::new())
+    }
+
+    /// Adds reads to the log and to the use of their days, and further counts, in one transaction.
+    pub(crate) fn record_usage(
+        &self,
+        batch: &[SkillActivation],
+        further: &UsageMap,
+    ) -> Result<(), LedgerError> {
         // No lock for an empty batch: this runs at every poll.
-        if batch.is_empty() {
+        if batch.is_empty() && further.is_empty() {
             return Ok(());
         }
-        self.with_session(|session| session.change(|work| work.add_activations(batch)))
+        let reads = count_reads(batch);
+        self.with_session(|session| {
+            session.change(|work| {
+                work.add_activations(batch)?;
+                work.add_usage(&reads)?;
+                work.add_usage(further)
+            })
+        })
+    }
+
+    /// Sums up the use of each skill by agents from a UTC day on, counted from 1970-01-01; sorted by
+    /// id.
+    ///
+    /// # Errors
+    /// Those of the disk and the database.
+    pub fn skill_usage(&self, since_day: Option<i64>) -> Result<Vec<SkillUsage>, LedgerError> {
+        let since = since_day.unwrap_or(i64::MIN);
+        self.with_existing_session(|session| session.read(|work| work.skill_usage(since)))
+    }
+
+    /// Returns the use of a skill by day and agent from a UTC day on, in order.
+    ///
+    /// # Errors
+    /// Those of the disk and the database.
+    pub fn usage_days(
+        &self,
+        skill_id: &str,
+        since_day: Option<i64>,
+    ) -> Result<Vec<UsageDay>, LedgerError> {
+        let since = since_day.unwrap_or(i64::MIN);
+        self.with_existing_session(|session| session.read(|work| work.usage_days(skill_id, since)))
     }
 
     /// Sums up the reads since a time (in milliseconds since 1970), the most read skill first.

@@ -10,4 +10,5 @@ pub(crate) mod model_evidence;
 pub(crate) mod note;
 pub(crate) mod proposal;
 pub(crate) mod retention;
+pub(crate) mod usage;
 pub(crate) mod version;

@@ -29,6 +29,7 @@ mod intents;
 mod proposals;
 mod prune;
 mod schema;
+mod usage;
 mod vectors;
 mod versions;
 
@@ -36,6 +37,7 @@ pub(crate) use audit::NewAuditEntry;
 pub(crate) use created::CreatedSkillRow;
 pub(crate) use intents::{ChangeIntent, IntentFile};
 pub(crate) use proposals::StoredProposal;
+pub(crate) use usage::count_reads;
 pub(crate) use versions::{NewVersion, StoredVersion};
 
 type DbResult<T, E = LedgerError> = std::result::Result<T, E>;

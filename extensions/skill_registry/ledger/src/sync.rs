@@ -161,10 +161,19 @@ impl LedgerSync {
         self.to_outcome(done)
     }
 
-    /// Writes the queued reads to the ledger.
+    /// Writes the queued reads to the ledger, and the counts of offers where their interval is over.
     pub fn flush_activations(&self, log: &ActivationLog) -> LedgerOutcome {
-        match log.flush(&self.ledger) {
-            Ok(FlushOutcome { readings: 0, .. }) => LedgerOutcome::default(),
+        self.flush(log, false)
+    }
+
+    /// Writes the queued reads and all counts to the ledger, before the registry stops.
+    pub fn flush_completely(&self, log: &ActivationLog) -> LedgerOutcome {
+        self.flush(log, true)
+    }
+
+    fn flush(&self, log: &ActivationLog, complete: bool) -> LedgerOutcome {
+        match log.flush(&self.ledger, complete) {
+            Ok(FlushOutcome { entries: 0, .. }) => LedgerOutcome::default(),
             Ok(FlushOutcome { dropped, .. }) => {
                 if dropped > 0 {
                     self.ledger.note(LedgerNote::ReadingsDropped { count: dropped });

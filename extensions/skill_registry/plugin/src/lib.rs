@@ -65,7 +65,7 @@ impl Extension for SkillRegistry {
     }
 
     async fn stop(&self) -> Result<()> {
-        self.registry.flush_accesses().await;
+        self.registry.flush_completely().await;
         Ok(())
     }
 
@@ -149,7 +149,10 @@ impl SkillProvider for SkillRegistry {
     async fn tree(&self, cx: &CallContext, skill_id: Option<&str>) -> Result<SkillTree> {
         let RegistryState { store, .. } = &*self.registry;
         let id = skill_id.or_else(|| Some(&*cx.active_skills.last()?.skill_id));
-        id.map_or(Ok(()), |id| self.registry.check_eligible(cx, id))?;
+        if let Some(id) = id {
+            self.registry.check_eligible(cx, id)?;
+            self.registry.note_use(cx, id);
+        }
         let made = run_blocking(|| skill_tree(store, &store.snapshot(), audience_of(cx), id));
         made.map_err(to_extension_error)
     }

@@ -64,7 +64,8 @@ impl RegistryState {
         let ledger = Ledger::new(data, Arc::new(SystemClock)).set_check(Arc::new(check));
         let reviewer = ProposalReviewer::new(config.review.clone(), &ledger);
         let finder = Arc::new(SkillFinder::new(config, &store, &ledger));
-        let (keeper, log, full) = (LedgerSync::new(&ledger), Default::default(), Notify::new());
+        let log = ActivationLog::new(finder.offers());
+        let (keeper, full) = (LedgerSync::new(&ledger), Notify::new());
         let (reviewing, unsent) = (Mutex::default(), Mutex::default());
         let programs = ProgramIndex::new(Arc::clone(&store));
         let declarations = DeclarationIndex::new(Arc::clone(&store));
@@ -156,21 +157,28 @@ impl RegistryState {
 
     /// Queues a reading; it is written later.
     pub(crate) fn record_access(&self, cx: &CallContext, read: SkillAccess) {
-        if self.log.record(SkillActivation::new(SystemTime::now(), author_of(cx), read)) {
+        let reading = SkillActivation::new(SystemTime::now(), author_of(cx), read);
+        if self.log.record(SkillActivation { call_number: cx.call_number, ..reading }) {
             self.full.notify_one();
         }
     }
 
-    /// Writes the queued readings.
-    pub(crate) async fn flush_accesses(&self) {
-        self.publish_outcome(run_blocking(|| self.keeper.flush_activations(&self.log))).await;
+    /// Notes that an agent uses a loaded skill without reading it.
+    pub(crate) fn note_use(&self, cx: &CallContext, skill_id: &str) {
+        self.log.note_use(&cx.session_id, &cx.agent_id, skill_id);
+    }
+
+    /// Writes the queued readings and all counts.
+    pub(crate) async fn flush_completely(&self) {
+        self.publish_outcome(run_blocking(|| self.keeper.flush_completely(&self.log))).await;
     }
 
     /// Writes the queued readings at an interval, in batches.
     pub(crate) async fn flush_periodically(&self) {
         loop {
             select! { () = sleep(WRITE_INTERVAL) => {}, () = self.full.notified() => {} }
-            self.flush_accesses().await;
+            let flush = || self.keeper.flush_activations(&self.log);
+            self.publish_outcome(run_blocking(flush)).await;
         }
     }
 

@@ -9,6 +9,7 @@ use skill_catalog::{AgentScope, CatalogView, SharedCatalog, Skill, Snapshot};
 use skill_format::{
     CatalogItem, RenderReport, RenderedSelection, SkillSelection, render_selection,
 };
+use skill_ledger::OfferLog;
 
 use self::memory::{LastBlock, SessionMemory};
 use crate::search::RankedSkills;
@@ -47,20 +48,27 @@ pub type MatchFn<'a> = &'a dyn Fn(&dyn Fn(&Skill) -> bool) -> RankedSkills;
 pub struct CatalogBlocks {
     full_limit: usize,
     memory: Mutex<SessionMemory>,
+    offers: Arc<OfferLog>,
 }
 
 impl CatalogBlocks {
     /// Creates a builder that lists every skill up to this limit, without a search.
     #[must_use]
     pub fn new(full_limit: usize) -> Self {
-        Self { full_limit, memory: Mutex::default() }
+        Self { full_limit, memory: Mutex::default(), offers: Arc::default() }
+    }
+
+    /// Returns the counts of the blocks that turns were offered.
+    #[must_use]
+    pub fn offers(&self) -> &Arc<OfferLog> {
+        &self.offers
     }
 
     /// Returns the block of a turn if it needs no search and was rendered before: the full listing,
     /// or the block of the session for the same prompt.
     ///
     /// Does not wait: while another turn holds the sessions, a picked block counts as not rendered.
-    /// A full listing costs no lock and no allocation.
+    /// A full listing costs no allocation. Counts the turn as offered.
     #[must_use]
     pub fn cached_block(
         &self,
@@ -70,7 +78,10 @@ impl CatalogBlocks {
         let view = snapshot.cached_view(turn.scope)?;
         match view.cached_catalog(turn.budget_chars)? {
             None => Some(None),
-            Some(catalog) if self.lists_all(view, catalog) => Some(Some(Arc::clone(&catalog.text))),
+            Some(catalog) if self.lists_all(view, catalog) => {
+                self.offers.record(turn.agent_id, &catalog.text, None);
+                Some(Some(Arc::clone(&catalog.text)))
+            }
             Some(_) => self.shown_before(snapshot, turn).map(Some),
         }
     }
@@ -84,11 +95,17 @@ impl CatalogBlocks {
             Err(TryLockError::WouldBlock) => return None,
         };
         let known = memory.last_block(turn.session_id, turn.agent_id)?;
-        (known.mark == block_key(snapshot, turn)).then(|| Arc::clone(&known.text))
+        (known.mark == block_key(snapshot, turn)).then(|| self.offer(turn, known))
+    }
+
+    /// Counts a turn with a picked block and returns its text.
+    fn offer(&self, turn: &BlockRequest<'_>, block: &LastBlock) -> Arc<str> {
+        self.offers.record(turn.agent_id, &block.text, Some(&block.matched));
+        Arc::clone(&block.text)
     }
 
     /// Returns the block of a turn, or `None` if the agent sees no skills. Searches for matches
-    /// only above the limit of full listings.
+    /// only above the limit of full listings. Counts the turn as offered.
     #[must_use]
     pub fn render_block(
         &self,
@@ -100,6 +117,7 @@ impl CatalogBlocks {
         let catalog = view.catalog(snapshot, turn.budget_chars)?;
         // A complete listing is the same for all sessions, so it needs no memory.
         if self.lists_all(view, &catalog) {
+            self.offers.record(turn.agent_id, &catalog.text, None);
             return Some(Arc::clone(&catalog.text));
         }
         // The lock is released during the search, which can take long.
@@ -108,7 +126,7 @@ impl CatalogBlocks {
         if let Some(known) = &before.known
             && known.mark == mark
         {
-            return Some(Arc::clone(&known.text));
+            return Some(self.offer(turn, known));
         }
         let picked = BlockCandidates::new(snapshot, view, &before.read, search);
         let selected = picked.render(snapshot, view, before.known.as_deref(), turn.budget_chars)?;
@@ -116,7 +134,9 @@ impl CatalogBlocks {
         let lines =
             selected.shown.ids().filter_map(|id| Some(line_hash(snapshot, snapshot.get(id)?)));
         let lines = lines.collect();
-        let known = LastBlock { mark, text: Arc::clone(&text), shown: selected.shown, lines };
+        let matched = picked.matched_ids(&text);
+        let known = LastBlock { mark, text, shown: selected.shown, lines, matched };
+        let text = self.offer(turn, &known);
         self.memory().store_block(turn.session_id, turn.agent_id, known);
         Some(text)
     }
@@ -214,6 +234,14 @@ impl<'s> BlockCandidates<'s> {
         let stable = stable.filter(|skill| view.is_listed_primary(snapshot, skill)).collect();
         let found = search(&|skill| view.is_listed(snapshot, skill));
         Self { stable, found }
+    }
+
+    /// Returns the ids of the matches that a block describes.
+    fn matched_ids(&self, text: &str) -> Arc<[Box<str>]> {
+        let described: HashSet<&str> =
+            text.lines().filter_map(skill_format::described_id).collect();
+        let ids = self.found.hits.iter().map(|hit| hit.skill.id().as_str());
+        ids.filter(|id| described.contains(id)).map(Box::from).collect()
     }
 
     /// Appends to the lines of the session, or starts a new list if an earlier line has changed or

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use skill_catalog::{Audience, HiddenSkill, Skill, Snapshot, Store};
-use skill_ledger::{Ledger, LedgerError, SkillAccess};
+use skill_ledger::{Ledger, LedgerError, OfferLog, SkillAccess};
 use skill_search::{EmbeddingSimilarity, Ranker};
 use skillhost_payload::CallContext;
 
@@ -51,6 +51,12 @@ impl SkillFinder {
     #[must_use]
     pub fn config(&self) -> &RegistryConfig {
         &self.config
+    }
+
+    /// Returns the counts of the blocks that turns were offered.
+    #[must_use]
+    pub fn offers(&self) -> Arc<OfferLog> {
+        Arc::clone(self.blocks.offers())
     }
 
     /// Returns whether the settings enable an embedding model.

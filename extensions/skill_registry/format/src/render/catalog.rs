@@ -96,8 +96,18 @@ pub(super) fn omitted_line(omitted: usize) -> String {
 /// skill.
 #[must_use]
 pub fn described_id(line: &str) -> Option<&str> {
-    let (id, rest) = line.strip_prefix("• `")?.split_once('`')?;
+    let (id, rest) = split_line(line)?;
     rest.starts_with(" — ").then_some(id)
+}
+
+/// Returns the id of the skill that a line of a block lists, with or without a description.
+#[must_use]
+pub fn listed_id(line: &str) -> Option<&str> {
+    split_line(line).map(|(id, _)| id)
+}
+
+fn split_line(line: &str) -> Option<(&str, &str)> {
+    line.strip_prefix("• `")?.split_once('`')
 }
 
 /// The parts of one line.

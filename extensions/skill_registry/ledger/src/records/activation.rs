@@ -52,6 +52,8 @@ pub struct SkillActivation {
     pub origin: String,
     /// The number of tokens that the model received.
     pub tokens: u32,
+    /// The number of the tool call within its run; `None` outside of runs. Not stored.
+    pub call_number: Option<u64>,
 }
 
 impl SkillActivation {
@@ -73,12 +75,13 @@ impl SkillActivation {
             turn_id,
             origin,
             tokens: tokens.get(),
+            call_number: None,
         }
     }
 }
 
-/// The use of a skill, summed up.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+/// The reads of a skill, summed up.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct SkillStats {
     /// The skill.
     pub skill_id: String,

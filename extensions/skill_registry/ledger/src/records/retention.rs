@@ -23,6 +23,8 @@ pub struct RetentionRule {
     pub readings: u32,
     /// The number of days for which reads are kept.
     pub reading_days: u32,
+    /// The number of days for which the use of each day is kept.
+    pub usage_days: u32,
 }
 
 impl Default for RetentionRule {
@@ -34,6 +36,7 @@ impl Default for RetentionRule {
             daily_days: 90,
             readings: 100_000,
             reading_days: 365,
+            usage_days: 400,
         }
     }
 }
@@ -59,6 +62,8 @@ pub struct PruneReport {
     pub bytes: u64,
     /// The number of reads.
     pub readings: u64,
+    /// The number of rows of the use of a day.
+    pub usage_rows: u64,
     /// The size of the database's file before, in bytes.
     pub file_before: u64,
     /// The size of the file after.
@@ -66,7 +71,8 @@ pub struct PruneReport {
 }
 
 impl PruneReport {
-    /// Returns `true` if no version, text or read was removed.
+    /// Returns `true` if no version, text or read was removed. Rows of the use expire every day and
+    /// are small, so they alone make no report.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.versions == 0 && self.texts == 0 && self.readings == 0

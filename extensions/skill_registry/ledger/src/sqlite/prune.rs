@@ -5,6 +5,7 @@ use ulid::Ulid;
 
 use super::{DbResult, LedgerTransaction, SqlDigest};
 use crate::records::retention::{PruneReport, RetentionRule};
+use crate::records::usage::utc_day;
 
 /// A day in milliseconds.
 const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
@@ -102,6 +103,8 @@ impl LedgerTransaction<'_> {
                  OR seq <= (SELECT max(seq) FROM activations) - ?2",
             (ago(rule.reading_days), rule.readings),
         )? as u64;
+        let usage = "DELETE FROM usage_days WHERE day < ?1";
+        report.usage_rows = self.tx.execute(usage, [utc_day(ago(rule.usage_days))])? as u64;
         Ok(report)
     }
 

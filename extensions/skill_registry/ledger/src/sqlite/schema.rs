@@ -10,6 +10,7 @@ const STEPS: &[M<'static>] = &[
     M::up(APPROVALS),
     M::up(ACCEPTANCE),
     M::up(MODEL_EVIDENCE),
+    M::up(USAGE),
 ];
 
 /// The steps in the form of the library.
@@ -221,6 +222,21 @@ CREATE TABLE model_evidence (
     changed INTEGER NOT NULL,
     new BLOB NOT NULL CHECK (length(new) = 32),
     body TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+";
+
+/// The use of skills by agents, by UTC day since 1970-01-01.
+const USAGE: &str = "
+CREATE TABLE usage_days (
+    skill_id TEXT NOT NULL,
+    day INTEGER NOT NULL,
+    agent_id TEXT NOT NULL,
+    offered INTEGER NOT NULL,
+    surfaced INTEGER NOT NULL,
+    reads INTEGER NOT NULL,
+    resource_reads INTEGER NOT NULL,
+    bounced INTEGER NOT NULL,
+    PRIMARY KEY (skill_id, day, agent_id)
 ) STRICT, WITHOUT ROWID;
 ";
 

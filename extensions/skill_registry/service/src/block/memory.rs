@@ -39,6 +39,8 @@ pub(super) struct LastBlock {
     pub(super) shown: SessionLines,
     /// The hashed lines of the listed skills.
     pub(super) lines: Vec<u64>,
+    /// The ids of the skills that it describes because they match the prompt.
+    pub(super) matched: Arc<[Box<str>]>,
 }
 
 impl SessionMemory {

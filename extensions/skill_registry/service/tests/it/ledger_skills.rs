@@ -194,6 +194,7 @@ fn reads_are_summed_up() {
         turn_id: "t".to_owned(),
         origin: "agent".to_owned(),
         tokens: 10,
+        call_number: None,
     };
     use ActivationKind::{Resource, Skill};
     scenario.ledger.record_activations(&[]).unwrap();

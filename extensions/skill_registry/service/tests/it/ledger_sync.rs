@@ -3,10 +3,14 @@
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
 
 use serde_json::{Value, json};
-use skill_catalog::{AgentScope, Audience, Store};
-use skill_ledger::{ActivationLog, LedgerErrorKind, LedgerEvent, LedgerSync, ProposalState};
+use skill_catalog::{AgentScope, Audience, Clock as _, Store};
+use skill_ledger::{
+    ActivationLog, LedgerErrorKind, LedgerEvent, LedgerSync, OfferLog, ProposalState,
+    RetentionRule, SkillActivation, UsageCounts, UsageDay, utc_day,
+};
 use skill_service::{
     ListSkillsArgs, ReadSkillArgs, ReviewPolicy, list_skills, propose_skill_update, read_skill,
     skill_content,
@@ -18,6 +22,11 @@ use crate::scenario::{ReviewScenario, agent, person, poll_and_sync, reading, tex
 
 fn topics(keeper: &LedgerSync, store: &Store) -> Vec<&'static str> {
     poll_and_sync(keeper, store).iter().map(LedgerEvent::topic).collect()
+}
+
+fn now_ms(scenario: &ReviewScenario) -> i64 {
+    let now = scenario.clock.now().duration_since(UNIX_EPOCH).unwrap();
+    i64::try_from(now.as_millis()).unwrap()
 }
 
 #[test]
@@ -125,6 +134,111 @@ fn reads_are_recorded_in_batches() {
     let missing = "7976 reads of skills are missing from the log: too many at once";
     assert_eq!(notes, [missing]);
     assert_eq!(reads(), 600 + 100 + 9_000 - 7_976);
+}
+
+/// Returns the use of `beads`: the day after that of the clock's start, the agent and the counts.
+fn usage(scenario: &ReviewScenario) -> Vec<UsageDay> {
+    scenario.ledger.usage_days("beads", None).unwrap()
+}
+
+fn used(day: i64, counts: UsageCounts) -> UsageDay {
+    UsageDay { day, agent_id: "builder".to_owned(), counts }
+}
+
+#[test]
+fn use_is_counted_per_utc_day() {
+    let scenario = ReviewScenario::new();
+    let keeper = LedgerSync::new(&scenario.ledger);
+    let offers = Arc::new(OfferLog::default());
+    let log = ActivationLog::new(Arc::clone(&offers));
+    let block: Arc<str> = "head\n• `beads` — Tracks work.\n".into();
+    let today = utc_day(now_ms(&scenario));
+    let none = UsageCounts::default();
+    // Of two calls of one batch, the second is on the next day; operators are no agents.
+    let midnight = (today + 1) * 86_400_000;
+    let operator = SkillActivation { origin: "operator".to_owned(), ..reading(midnight, "beads") };
+    for reading in [reading(midnight - 1, "beads"), reading(midnight, "beads"), operator] {
+        log.record(reading);
+    }
+    offers.record("builder", &block, None);
+    offers.record("builder", &block, None);
+    assert!(keeper.flush_activations(&log).trouble.is_none());
+    let expected = [
+        used(today, UsageCounts { offered: 2, reads: 1, ..none }),
+        used(today + 1, UsageCounts { reads: 1, ..none }),
+    ];
+    assert_eq!(usage(&scenario), expected);
+    // A second flush counts no data again.
+    assert!(keeper.flush_completely(&log).trouble.is_none());
+    assert_eq!(usage(&scenario), expected);
+    scenario.clock.advance(Duration::from_secs(86_400));
+    offers.record("builder", &block, None);
+    assert!(keeper.flush_activations(&log).trouble.is_none());
+    assert_eq!(usage(&scenario)[1], used(today + 1, UsageCounts { offered: 1, reads: 1, ..none }));
+    let summary = scenario.ledger.skill_usage(None).unwrap();
+    let found: Vec<_> =
+        summary.iter().map(|it| (&*it.skill_id, it.days_offered, it.counts.reads)).collect();
+    assert_eq!(found, [("beads", 2, 2)]);
+    assert_eq!(scenario.ledger.skill_usage(Some(today + 2)), Ok(Vec::new()));
+}
+
+#[test]
+fn offers_are_written_at_intervals() {
+    let scenario = ReviewScenario::new();
+    let keeper = LedgerSync::new(&scenario.ledger);
+    let offers = Arc::new(OfferLog::default());
+    let log = ActivationLog::new(Arc::clone(&offers));
+    let block: Arc<str> = "• `beads`\n".into();
+    let offer_and_flush = || {
+        offers.record("builder", &block, None);
+        assert!(keeper.flush_activations(&log).trouble.is_none());
+        usage(&scenario).first().map_or(0, |row| row.counts.offered)
+    };
+    assert_eq!(offer_and_flush(), 1);
+    assert_eq!(offer_and_flush(), 1);
+    scenario.clock.advance(Duration::from_secs(29));
+    assert_eq!(offer_and_flush(), 1);
+    scenario.clock.advance(Duration::from_secs(1));
+    assert_eq!(offer_and_flush(), 4);
+    assert_eq!(offer_and_flush(), 4);
+    // The end of the registry writes all of them, and the clock may have been set back.
+    assert!(keeper.flush_completely(&log).trouble.is_none());
+    assert_eq!(usage(&scenario)[0].counts.offered, 5);
+    // A process that is killed here loses only the turns since.
+    offers.record("builder", &block, None);
+    drop(log);
+    assert_eq!(usage(&scenario)[0].counts.offered, 5);
+}
+
+#[test]
+fn failed_flush_counts_once() {
+    let scenario = ReviewScenario::new();
+    let keeper = LedgerSync::new(&scenario.ledger);
+    let offers = Arc::new(OfferLog::default());
+    let log = ActivationLog::new(Arc::clone(&offers));
+    offers.record("builder", &"• `beads`\n".into(), Some(&["beads".into()].into()));
+    log.record(reading(now_ms(&scenario), "beads"));
+    fs::write(scenario.data(""), "in the way").unwrap();
+    assert!(keeper.flush_activations(&log).trouble.is_some());
+    assert!(keeper.flush_completely(&log).trouble.is_none());
+    fs::remove_file(scenario.data("")).unwrap();
+    assert!(keeper.flush_completely(&log).trouble.is_none());
+    assert!(keeper.flush_completely(&log).trouble.is_none());
+    let counts = UsageCounts { offered: 1, surfaced: 1, reads: 1, ..UsageCounts::default() };
+    assert_eq!(usage(&scenario), [used(utc_day(now_ms(&scenario)), counts)]);
+}
+
+#[test]
+fn old_use_is_pruned() {
+    let scenario = ReviewScenario::new();
+    scenario.ledger.record_activations(&[reading(now_ms(&scenario), "beads")]).unwrap();
+    let day = Duration::from_secs(86_400);
+    scenario.clock.advance(400 * day);
+    scenario.ledger.prune(&RetentionRule::default(), false).unwrap();
+    assert_eq!(usage(&scenario).len(), 1);
+    scenario.clock.advance(day);
+    assert_eq!(scenario.ledger.prune(&RetentionRule::default(), false).unwrap().usage_rows, 1);
+    assert_eq!(usage(&scenario), []);
 }
 
 #[test]

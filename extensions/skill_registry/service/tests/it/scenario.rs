@@ -193,5 +193,6 @@ pub(crate) fn reading(at_ms: i64, skill_id: &str) -> SkillActivation {
         turn_id: "t7".to_owned(),
         origin: "agent".to_owned(),
         tokens: 7,
+        call_number: None,
     }
 }

@@ -5,7 +5,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use skill_catalog::{AgentScope, Audience, CatalogScope, Skill, SkillState, Snapshot, Store};
+use skill_catalog::{
+    AgentScope, Audience, CatalogScope, Skill, SkillState, Snapshot, Store, SystemClock,
+};
+use skill_ledger::{ActivationLog, Ledger, LedgerSync};
 use skill_search::Ranker;
 use skill_service::{
     BlockRequest, CatalogBlocks, ListSkillsArgs, RankedSkills, ReadResourceArgs, ReadSkillArgs,
@@ -359,6 +362,44 @@ fn small_catalog_is_listed_and_shared() {
     );
     assert_eq!(large.blocks.render_block(&snapshot, &none, &never), None);
     assert_eq!(large.blocks.cached_block(&snapshot, &none), Some(None));
+}
+
+#[test]
+fn offers_are_counted_once_per_turn() {
+    let large = Large::new(&SHARED);
+    let snapshot = large.store.snapshot();
+    let ledger_home = StoreFixture::new();
+    let ledger = Ledger::new(ledger_home.path("data"), Arc::new(SystemClock));
+    let log = ActivationLog::new(Arc::clone(large.blocks.offers()));
+    let count = || {
+        assert!(LedgerSync::new(&ledger).flush_completely(&log).trouble.is_none());
+        let usage = ledger.skill_usage(None).unwrap();
+        let of = |id: &str| {
+            let found = usage.iter().find(|usage| usage.skill_id == id);
+            found.map_or((0, 0), |found| (found.counts.offered, found.counts.surfaced))
+        };
+        let most = usage.iter().map(|usage| usage.counts.offered).max();
+        (usage.len(), most, of("zebra-care"))
+    };
+    let include = strings(&["*-care", "*-repair"]);
+    let few = CatalogScope::Globs { include: &include, exclude: &[] };
+    let few = Large::turn(AgentScope { catalog: few, bound: &[], hidden: &[] }, "s", "zebras");
+    large.blocks.render_block(&snapshot, &few, &|_| panic!("no search is needed")).unwrap();
+    large.blocks.cached_block(&snapshot, &few).unwrap().unwrap();
+    let (listed, most, zebra) = count();
+    // A complete list surfaces no skill.
+    assert_eq!((listed > 1, most, zebra), (true, Some(2), (2, 0)));
+    let picked = Large::turn(AgentScope::default(), "s", "feed the zebras");
+    large.block("s", "feed the zebras");
+    large.blocks.cached_block(&snapshot, &picked).unwrap().unwrap();
+    assert_eq!(count().2, (4, 2));
+    // Another prompt keeps the line, and no longer matches it.
+    large.block("s", "tune my violin");
+    assert_eq!(count().2, (5, 2));
+    // An explanation is no turn.
+    let search = |admits: &dyn Fn(&Skill) -> bool| large.search(&snapshot, "zebras", admits);
+    explain_catalog(&large.blocks, &snapshot, &picked, &search);
+    assert_eq!(count().2, (5, 2));
 }
 
 #[test]
