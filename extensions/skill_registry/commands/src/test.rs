@@ -96,7 +96,7 @@ fn find_version(
     }
 }
 
-fn open_test_home(session: &CliContext) -> Result<TestHome, CliError> {
+pub(super) fn open_test_home(session: &CliContext) -> Result<TestHome, CliError> {
     let home = session.home()?;
     Ok(TestHome {
         options: home_skills::home_options(session)?,

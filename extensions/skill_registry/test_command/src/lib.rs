@@ -68,7 +68,7 @@ pub fn cmd_skill_test(
     }
     let targets = selection::find_targets(session, args)?;
     let setup = RoutingSetup { options, candidates: targets.candidates(), with_distractors: true };
-    let harness = RoutingHarness::open(setup).map_err(|error| to_cli_error(&error))?;
+    let harness = open_harness(setup)?;
     let filter = args.filter()?;
     let skills = targets.load(&harness, data.as_deref(), args.seed)?;
     let models = match model {
@@ -109,6 +109,14 @@ pub fn cmd_skill_test(
         write_report(session, path, &html::render(&summary))?;
     }
     Ok(summary.exit_code())
+}
+
+/// Opens the catalog of a test.
+///
+/// # Errors
+/// The files of the test cannot be written, or the settings contradict each other.
+pub fn open_harness(setup: RoutingSetup) -> Result<RoutingHarness, CliError> {
+    RoutingHarness::open(setup).map_err(|error| to_cli_error(&error))
 }
 
 fn write_report(session: &CliContext, path: &Path, text: &str) -> Result<(), CliError> {

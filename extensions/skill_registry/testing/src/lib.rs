@@ -19,6 +19,7 @@
 //! - `model_evidence` is what they show about a proposal.
 //! - `case_scripts` is the way to run scripts of assertions, in the sandbox of the caller.
 //! - `model_request` has the inputs of runs with a model, which the kernel makes.
+//! - `usage_advice` names skills that are unused, overused or shadowed.
 
 mod acceptance;
 mod case_files;
@@ -28,6 +29,7 @@ mod harness;
 mod model_evidence;
 mod model_request;
 mod routing;
+mod usage_advice;
 
 pub use acceptance::AcceptanceCheck;
 pub use case_files::{CaseFile, LoadedCase, SkillCases, load_cases, load_held_out, open_held_out};
@@ -41,3 +43,4 @@ pub use model_request::{BaselineVersion, ModelTestRequest, SpendingLimits};
 pub use routing::{
     AgentViews, RoutingFailure, RoutingReport, RoutingResult, test_all_routing, test_routing,
 };
+pub use usage_advice::{UsageAdvice, UsageReport, advise_usage, load_installed_cases};

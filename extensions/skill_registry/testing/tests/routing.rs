@@ -10,7 +10,8 @@ use skill_evals::CaseSplit;
 use skill_format::SkillId;
 use skill_testing::{
     AgentView, AgentViews, CandidateSkill, RoutingFailure, RoutingHarness, RoutingReport,
-    RoutingSetup, SkillCases, load_cases, load_held_out, open_held_out, test_routing,
+    RoutingSetup, SkillCases, UsageAdvice, advise_usage, load_cases, load_held_out,
+    load_installed_cases, open_held_out, test_all_routing, test_routing,
 };
 use skillhost_files::jail;
 use tempfile::TempDir;
@@ -331,4 +332,36 @@ fn reports_are_equal_ten_times() {
     for _ in 0..9 {
         assert_eq!(all(), first);
     }
+}
+
+#[test]
+fn advice_names_shadowing_skill() {
+    let directory = SkillsDirectory::new();
+    let triggers = r#"[
+        {"query": "quarterly zeppelin inventory", "should_trigger": true},
+        {"query": "assemble a marimba", "should_trigger": true},
+        {"query": "zeppelin inventory", "should_trigger": false}
+    ]"#;
+    directory.skill("marimba-care", "Assembles a marimba.", triggers);
+    directory.skill("zeppelin-list", "Prints the quarterly zeppelin inventory.", "");
+    let harness = directory.harness();
+    let cases = load_installed_cases(&harness, None);
+    let reports = test_all_routing(&harness, &cases.iter().collect::<Vec<_>>(), &AgentViews::new());
+    let report = advise_usage(&[], &harness, &reports);
+    let [UsageAdvice::Shadowed { skill_id, by, cases, positives }] = &*report.advice else {
+        panic!("{report:?}");
+    };
+    assert_eq!(
+        (&**skill_id, &**by, cases.len(), *positives),
+        ("marimba-care", "zeppelin-list", 1, 2)
+    );
+    assert_eq!(report.too_little_use, ["marimba-care", "zeppelin-list"]);
+    assert_eq!(report.without_cases, ["zeppelin-list"]);
+    let text = report.to_string();
+    assert!(
+        text.starts_with("shadowed: `zeppelin-list` takes 1 of 2 queries of `marimba-care`"),
+        "{text}"
+    );
+    assert!(text.contains("`skillhost skill test marimba-care zeppelin-list`"), "{text}");
+    assert!(text.contains("too little data: 2 of the skills"), "{text}");
 }
