@@ -1,5 +1,7 @@
 //! `skillhost skill stats`.
 
+mod advice;
+
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -9,8 +11,9 @@ use skill_ledger::{SkillStats, SkillUsage, UsageCounts, utc_day};
 use skill_test_command::open_harness;
 use skill_testing::{RoutingSetup, advise_usage, load_installed_cases, test_all_routing};
 use skillhost_payload::format_minute;
-use skillhost_terminal::{CliContext, CommandResult, TableColumn, exit};
+use skillhost_terminal::{CliContext, CliError, CommandResult, TableColumn, exit};
 
+use super::home_skills;
 use super::review_context::ReviewContext;
 use super::test::open_test_home;
 use crate::arguments::StatsArgs;
@@ -34,7 +37,7 @@ pub(super) fn cmd_skill_stats(session: &CliContext, args: &StatsArgs) -> Command
         return print_advice(session, &context, args);
     }
     if let Some(skill) = &args.skill {
-        return print_agents(session, &context, &context.resolve_skill(skill)?, args.days);
+        return print_agents(session, &context, &resolve_skill(&context, skill)?, args.days);
     }
     let since_ms = args.days.map(days_ago);
     let reads = context.with_ledger(|ledger, _| ledger.stats(since_ms))?;
@@ -137,7 +140,7 @@ fn print_agents(
 }
 
 fn print_advice(session: &CliContext, context: &ReviewContext, args: &StatsArgs) -> CommandResult {
-    let only = args.skill.as_ref().map(|skill| context.resolve_skill(skill)).transpose()?;
+    let only = args.skill.as_ref().map(|skill| resolve_skill(context, skill)).transpose()?;
     let days = args.days.unwrap_or(ADVICE_DAYS);
     let since_day = utc_day(days_ago(days));
     let usage = context.with_ledger(|ledger, _| ledger.skill_usage(Some(since_day)))?;
@@ -157,10 +160,20 @@ fn print_advice(session: &CliContext, context: &ReviewContext, args: &StatsArgs)
     if report.advice.is_empty() {
         session.output.print_note(format!("no advice from the last {days} days"));
     }
-    for line in report.to_string().lines() {
+    for line in advice::describe_report(&report) {
         session.output.print_line(line)?;
     }
     Ok(exit::OK)
+}
+
+/// Returns the id of a skill, which may be removed if it was used.
+fn resolve_skill(context: &ReviewContext, given: &str) -> Result<String, CliError> {
+    let used = context.with_ledger(|ledger, _| ledger.usage_days(given, None))?;
+    if used.is_empty() {
+        home_skills::resolve_skill(&context.snapshot(), given)
+    } else {
+        Ok(given.to_owned())
+    }
 }
 
 fn days_ago(days: u32) -> i64 {

@@ -40,6 +40,8 @@ impl OfferLog {
     /// because they match the prompt; `None` for a block that lists every skill.
     ///
     /// Allocates only for a block that the agent was not offered since the last write.
+    // Compiled in the crate that renders blocks, which is optimized for speed.
+    #[inline]
     pub fn record(&self, agent_id: &str, text: &Arc<str>, matched: Option<&Arc<[Box<str>]>>) {
         // Operators look at blocks without an agent.
         if agent_id.is_empty() {
@@ -54,12 +56,8 @@ impl OfferLog {
             block.turns += 1;
             return;
         }
-        if state.blocks.len() == MAX_BLOCKS {
-            let blocks = std::mem::take(&mut state.blocks);
-            blocks.iter().for_each(|block| block.add_to(&mut state.counts, NO_DAY));
-        }
         let (text, matched) = (Arc::clone(text), matched.cloned());
-        state.blocks.push(OfferedBlock { agent_id: agent_id.into(), text, matched, turns: 1 });
+        state.add(OfferedBlock { agent_id: agent_id.into(), text, matched, turns: 1 });
     }
 
     /// Moves the counts to those of a day; returns whether there were any.
@@ -74,9 +72,20 @@ impl OfferLog {
         !is_empty
     }
 
+    #[inline]
     fn lock(&self) -> MutexGuard<'_, OfferCounts> {
         // A panic of another holder leaves complete counts: each is changed at once.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl OfferCounts {
+    fn add(&mut self, block: OfferedBlock) {
+        if self.blocks.len() == MAX_BLOCKS {
+            let blocks = std::mem::take(&mut self.blocks);
+            blocks.iter().for_each(|block| block.add_to(&mut self.counts, NO_DAY));
+        }
+        self.blocks.push(block);
     }
 }
 

@@ -149,10 +149,7 @@ impl SkillProvider for SkillRegistry {
     async fn tree(&self, cx: &CallContext, skill_id: Option<&str>) -> Result<SkillTree> {
         let RegistryState { store, .. } = &*self.registry;
         let id = skill_id.or_else(|| Some(&*cx.active_skills.last()?.skill_id));
-        if let Some(id) = id {
-            self.registry.check_eligible(cx, id)?;
-            self.registry.note_use(cx, id);
-        }
+        id.map_or(Ok(()), |id| self.registry.check_use(cx, id))?;
         let made = run_blocking(|| skill_tree(store, &store.snapshot(), audience_of(cx), id));
         made.map_err(to_extension_error)
     }

@@ -163,9 +163,10 @@ impl RegistryState {
         }
     }
 
-    /// Notes that an agent uses a loaded skill without reading it.
-    pub(crate) fn note_use(&self, cx: &CallContext, skill_id: &str) {
-        self.log.note_use(&cx.session_id, &cx.agent_id, skill_id);
+    /// Checks a skill whose files an agent uses without reading them, and notes the use.
+    pub(crate) fn check_use(&self, cx: &CallContext, skill_id: &str) -> Result<()> {
+        let note_use = |()| self.log.note_use(&cx.session_id, &cx.agent_id, skill_id);
+        self.check_eligible(cx, skill_id).map(note_use)
     }
 
     /// Writes the queued readings and all counts.
@@ -177,8 +178,7 @@ impl RegistryState {
     pub(crate) async fn flush_periodically(&self) {
         loop {
             select! { () = sleep(WRITE_INTERVAL) => {}, () = self.full.notified() => {} }
-            let flush = || self.keeper.flush_activations(&self.log);
-            self.publish_outcome(run_blocking(flush)).await;
+            self.publish_outcome(run_blocking(|| self.keeper.flush_activations(&self.log))).await;
         }
     }
 

@@ -43,4 +43,7 @@ pub use model_request::{BaselineVersion, ModelTestRequest, SpendingLimits};
 pub use routing::{
     AgentViews, RoutingFailure, RoutingReport, RoutingResult, test_all_routing, test_routing,
 };
-pub use usage_advice::{UsageAdvice, UsageReport, advise_usage, load_installed_cases};
+pub use usage_advice::{
+    MIN_OFFER_DAYS, MIN_OFFERS, MIN_READS, UsageAdvice, UsageReport, advise_usage,
+    load_installed_cases,
+};

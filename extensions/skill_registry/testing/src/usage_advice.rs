@@ -1,7 +1,6 @@
 //! Advice about skills from their use: unused, overused and shadowed ones.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::path::Path;
 
 use serde::Serialize;
@@ -11,12 +10,14 @@ use crate::case_files::{SkillCases, load_cases, load_held_out, open_held_out};
 use crate::harness::RoutingHarness;
 use crate::routing::RoutingReport;
 
-/// The number of offers, and of days with one, from which on a skill without reads is unused.
-const MIN_OFFERS: u64 = 200;
-const MIN_DAYS: u64 = 14;
+/// The number of offers from which on a skill without reads is unused.
+pub const MIN_OFFERS: u64 = 200;
+
+/// The number of days with an offer from which on a skill without reads is unused.
+pub const MIN_OFFER_DAYS: u64 = 14;
 
 /// The number of reads from which on the share of bounced ones is judged.
-const MIN_READS: u64 = 20;
+pub const MIN_READS: u64 = 20;
 
 /// A skill that should be changed, and the figures that show it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -154,7 +155,7 @@ fn judge_use(usage: &SkillUsage) -> UseVerdict {
             false => UseVerdict::Fine,
         };
     }
-    if counts.offered < MIN_OFFERS || usage.days_offered < MIN_DAYS {
+    if counts.offered < MIN_OFFERS || usage.days_offered < MIN_OFFER_DAYS {
         return UseVerdict::TooLittle;
     }
     // A few reads are enough to know that it is used, and too few to judge how.
@@ -190,58 +191,6 @@ fn find_shadows(report: &RoutingReport, installed: &BTreeSet<&str>) -> Vec<Usage
         positives: positives().count(),
     };
     takers.into_iter().map(to_advice).collect()
-}
-
-impl fmt::Display for UsageReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for advice in &self.advice {
-            writeln!(f, "{advice}")?;
-        }
-        if !self.too_little_use.is_empty() {
-            let count = self.too_little_use.len();
-            writeln!(
-                f,
-                "too little data: {count} of the skills have fewer than {MIN_READS} reads and fewer \
-                 than {MIN_OFFERS} offers on {MIN_DAYS} days ({}); run `skillhost skill stats` later",
-                self.too_little_use.join(", ")
-            )?;
-        }
-        if !self.without_cases.is_empty() {
-            writeln!(
-                f,
-                "no cases: {} of the skills have no queries that show whether another skill takes \
-                 them ({}); add `evals/triggers.json`, then run `skillhost skill test`",
-                self.without_cases.len(),
-                self.without_cases.join(", ")
-            )?;
-        }
-        Ok(())
-    }
-}
-
-impl fmt::Display for UsageAdvice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unused { skill_id, offered, days } => write!(
-                f,
-                "unused: `{skill_id}` was offered in {offered} turns on {days} days and never \
-                 read; run `skillhost skill test {skill_id}`, or `skillhost skill disable {skill_id}`"
-            ),
-            Self::Overused { skill_id, reads, bounced } => write!(
-                f,
-                "overused: `{skill_id}` was read {reads} times, and {bounced} times another skill was \
-                 read within three calls without a use of this one; narrow its description, then \
-                 run `skillhost skill test {skill_id}`"
-            ),
-            Self::Shadowed { skill_id, by, cases, positives } => write!(
-                f,
-                "shadowed: `{by}` takes {} of {positives} queries of `{skill_id}` ({}); run \
-                 `skillhost skill test {skill_id} {by}`",
-                cases.len(),
-                cases.join(", ")
-            ),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -122,6 +122,7 @@ mod skill_doctor;
 mod skill_fmt;
 mod skill_search;
 mod skill_test;
+mod skill_usage;
 mod skillscraft;
 mod spellings;
 mod started_tasks;

@@ -209,12 +209,12 @@ fn parse_audit_start(text: &str) -> Result<AuditStart, String> {
 
 #[derive(Debug, Args)]
 pub struct StatsArgs {
-    /// A skill; prints its use by each agent
+    /// Skill whose use by each agent is printed
     pub(crate) skill: Option<String>,
     /// Only the last days [default: all; for advice 90]
     #[arg(long, value_name = "DAYS")]
     pub(crate) days: Option<u32>,
-    /// Name unused, overused and shadowed skills instead
+    /// Advice about unused, overused and shadowed skills
     #[arg(long)]
     pub(crate) advice: bool,
 }

@@ -85,3 +85,5 @@ mod search_meaning;
 mod session;
 #[cfg(test)]
 mod tools;
+#[cfg(test)]
+mod usage_crash;
