@@ -7,7 +7,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
 use serde_json::json;
-use skill_ledger::{SkillStats, SkillUsage, UsageCounts, utc_day};
+use skill_catalog::Audience;
+use skill_ledger::{SkillStats, SkillUsage, UsageCounts, unknown_skill_for, utc_day};
 use skill_test_command::open_harness;
 use skill_testing::{RoutingSetup, advise_usage, load_installed_cases, test_all_routing};
 use skillhost_payload::format_minute;
@@ -16,6 +17,7 @@ use skillhost_terminal::{CliContext, CliError, CommandResult, TableColumn, exit}
 use super::home_skills;
 use super::review_context::ReviewContext;
 use super::test::open_test_home;
+use super::wording::registry_error;
 use crate::arguments::StatsArgs;
 
 /// The number of days that advice looks at.
@@ -169,10 +171,14 @@ fn print_advice(session: &CliContext, context: &ReviewContext, args: &StatsArgs)
 /// Returns the id of a skill, which may be removed if it was used.
 fn resolve_skill(context: &ReviewContext, given: &str) -> Result<String, CliError> {
     let used = context.with_ledger(|ledger, _| ledger.usage_days(given, None))?;
-    if used.is_empty() {
-        home_skills::resolve_skill(&context.snapshot(), given)
-    } else {
-        Ok(given.to_owned())
+    if !used.is_empty() {
+        return Ok(given.to_owned());
+    }
+    let snapshot = context.snapshot();
+    let id = home_skills::resolve_skill(&snapshot, given)?;
+    match snapshot.get(&id) {
+        Some(_) => Ok(id),
+        None => Err(registry_error(unknown_skill_for(Audience::Operator, &snapshot, &id))),
     }
 }
 
