@@ -4,6 +4,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::grading::AssertionResult;
+use crate::model_reply::read_json_reply;
 
 /// The longest transcript that a judge reads, in bytes.
 const MAX_TRANSCRIPT: usize = 100 << 10;
@@ -58,7 +59,7 @@ pub fn render_judge_message(sentence: &str, work: &JudgedWork<'_>) -> String {
 /// A positive one whose evidence is not a passage of the work has failed.
 #[must_use]
 pub fn read_judgment(sentence: &str, reply: &str, work: &JudgedWork<'_>) -> AssertionResult {
-    let Some(judgment) = parse_reply(reply) else {
+    let Some(judgment) = read_json_reply(reply) else {
         return AssertionResult::skipped(sentence, "the judge's reply is not the required JSON");
     };
     let JudgeReply { passed, evidence } = judgment;
@@ -77,16 +78,6 @@ pub fn read_judgment(sentence: &str, reply: &str, work: &JudgedWork<'_>) -> Asse
             AssertionResult::checked(sentence, false, reason)
         }
     }
-}
-
-fn parse_reply(reply: &str) -> Option<JudgeReply> {
-    let text = reply.trim();
-    // Models put code into fences even where they are asked not to.
-    let inside = text
-        .strip_prefix("```json")
-        .or_else(|| text.strip_prefix("```"))
-        .and_then(|rest| rest.strip_suffix("```"));
-    serde_json::from_str(inside.unwrap_or(text).trim()).ok()
 }
 
 /// Joins the words by single blanks: models wrap lines.

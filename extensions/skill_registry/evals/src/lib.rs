@@ -17,6 +17,8 @@
 //!   assertions, and settings.
 //! - `assertion_check`, `judgment`, `grading`, `benchmark` grade the run of a model; `statistics` and
 //!   `paired_test` decide whether a version is better than another.
+//! - `optimization`, `reflection`, `skill_edit` have the rounds of an optimization, its requests to a
+//!   model, and the edits in the replies.
 //! - `text_change` compares the texts of a proposal: unchanged, cosmetic, repeated, or with text of a
 //!   case.
 //!
@@ -32,9 +34,13 @@ mod finding;
 mod grading;
 mod json_tree;
 mod judgment;
+mod model_reply;
 mod model_report;
+mod optimization;
 mod paired_test;
+mod reflection;
 mod run_order;
+mod skill_edit;
 mod split;
 mod statistics;
 mod suite_file;
@@ -59,10 +65,20 @@ pub use model_report::{
     ArmFigures, EarlierIteration, ModelCaseFailure, ModelCaseKind, ModelCaseReport, ModelDigests,
     ModelReport, ModelRunReport, SpentAmounts,
 };
+pub use optimization::{
+    OptimizationEnd, OptimizationReport, OptimizationRound, OptimizationStep, RoundOutcome,
+    SkillOptimization, StopReason, is_confirmed,
+};
 pub use paired_test::{
     ChangeVerdict, PAIRED_LOOKS, PairedCase, PairedFigures, PairedReport, assess_pairs,
 };
+pub use reflection::{
+    HeldOutTexts, RejectedEdit, TrainFailure, reflection_instructions, render_reflection,
+};
 pub use run_order::{case_slug, shuffle_runs};
+pub use skill_edit::{
+    OptimizedPart, SkillEditError, SuggestedEdit, read_skill_edit, split_skill_text,
+};
 pub use split::split_of;
 pub use statistics::{RateInterval, SampleSummary};
 pub use suite_file::{ParsedSuite, SuiteSettings, ToolStub, parse_suite};
