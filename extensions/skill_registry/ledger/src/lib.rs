@@ -46,9 +46,9 @@ pub use records::event::{LedgerEvent, ProposalEvent, VersionEvent};
 pub use records::model_evidence::{EvidenceFigures, ModelCheckMode, ModelEvidence};
 pub use records::note::LedgerNote;
 pub use records::proposal::{
-    ApplyOutcome, HumanActor, LintDelta, LintFinding, Proposal, ProposalDecision, ProposalDrift,
-    ProposalFileState, ProposalFilter, ProposalState, ProposalSummary, ProposeOutcome,
-    ProposeRequest, RebaseOutcome, Recommendation, ReviewAdvice, ReviewFlag,
+    ApplyOutcome, ChangeTrial, HumanActor, LintDelta, LintFinding, Proposal, ProposalDecision,
+    ProposalDrift, ProposalFileState, ProposalFilter, ProposalState, ProposalSummary,
+    ProposeOutcome, ProposeRequest, RebaseOutcome, Recommendation, ReviewAdvice, ReviewFlag,
 };
 pub use records::retention::{PruneReport, RetentionRule};
 pub use records::usage::{SkillUsage, UsageCounts, UsageDay, utc_day};

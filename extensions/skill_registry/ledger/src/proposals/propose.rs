@@ -14,8 +14,8 @@ use crate::records::error::{LedgerError, LedgerErrorKind};
 use crate::records::event::LedgerEvent;
 use crate::records::limits::{MAX_OPEN_PER_SKILL, MAX_OPEN_TOTAL, check_reason};
 use crate::records::proposal::{
-    Proposal, ProposalFileState, ProposalState, ProposalSummary, ProposeOutcome, ProposeRequest,
-    first_line,
+    ChangeTrial, Proposal, ProposalFileState, ProposalState, ProposalSummary, ProposeOutcome,
+    ProposeRequest, first_line,
 };
 use crate::session::LedgerWork;
 use crate::sqlite::{NewAuditEntry, StoredProposal};
@@ -51,22 +51,10 @@ impl Ledger {
         author: &AgentAuthor,
         request: &ProposeRequest,
     ) -> Result<ProposeOutcome, LedgerError> {
-        check_request(request)?;
-        let words: Vec<&str> = std::iter::once(&request.justification)
-            .chain(&request.evidence)
-            .map(String::as_str)
-            .collect();
-        // Outside of the lock: a check searches every skill of the home.
-        let checked = self.with_session(|session| {
-            session.restore_texts(snapshot)?;
-            CheckedText::make(snapshot, request, &words)
-        })?;
+        let words = collect_words(request);
         // A person decides in any case, and sees the result.
         let is_person = author.origin == OPERATOR;
-        if !is_person {
-            require_change(&checked.change())?;
-        }
-        let acceptance = self.examine(snapshot, &checked.change())?;
+        let (_, acceptance) = self.check_text(snapshot, request, &words, is_person)?;
         if !is_person {
             acceptance.iter().try_for_each(|found| self.require_accepted(found))?;
         }
@@ -95,6 +83,58 @@ impl Ledger {
             session.change(|work| draft.record(work))
         })
     }
+
+    /// Makes every check that [`Ledger::propose`] makes of a change of an agent, and records no
+    /// proposal.
+    ///
+    /// # Errors
+    /// Those of [`Ledger::propose`], except that the objections of the check of changes are a part of
+    /// the result.
+    pub fn try_change(
+        &self,
+        snapshot: &Snapshot,
+        request: &ProposeRequest,
+    ) -> Result<ChangeTrial, LedgerError> {
+        let words = collect_words(request);
+        let (checked, acceptance) = self.check_text(snapshot, request, &words, false)?;
+        let change = checked.change();
+        let new_digest = Digest::compute(checked.new.as_bytes());
+        self.with_session(|session| {
+            session.read(|work| {
+                check_quota(work, change.skill_id)?;
+                let known = work.rejected_proposals(change.skill_id, change.path, MAX_REJECTED)?;
+                require_new_edit(&checked.examined.diff, new_digest, &known)
+            })
+        })?;
+        let objection = acceptance.as_ref().and_then(|found| self.require_accepted(found).err());
+        Ok(ChangeTrial { flags: checked.examined.flags, acceptance, objection })
+    }
+
+    /// Checks the request and the new text, and compares it with the cases of the home.
+    fn check_text(
+        &self,
+        snapshot: &Snapshot,
+        request: &ProposeRequest,
+        words: &[&str],
+        is_person: bool,
+    ) -> Result<(CheckedText, Option<AcceptanceEvidence>), LedgerError> {
+        check_request(request)?;
+        // Outside of the lock: a check searches every skill of the home.
+        let checked = self.with_session(|session| {
+            session.restore_texts(snapshot)?;
+            CheckedText::make(snapshot, request, words)
+        })?;
+        if !is_person {
+            require_change(&checked.change())?;
+        }
+        let acceptance = self.examine(snapshot, &checked.change())?;
+        Ok((checked, acceptance))
+    }
+}
+
+/// Returns the texts that accompany a change.
+fn collect_words(request: &ProposeRequest) -> Vec<&str> {
+    std::iter::once(&request.justification).chain(&request.evidence).map(String::as_str).collect()
 }
 
 /// The new text of a file, checked by the rules.

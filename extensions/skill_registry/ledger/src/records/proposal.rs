@@ -9,6 +9,7 @@ use skill_diff::{FuzzNote, MergeConflict};
 use skill_format::{Digest, Severity};
 
 use crate::records::acceptance::AcceptanceEvidence;
+use crate::records::error::LedgerError;
 use crate::records::event::{LedgerEvent, ProposalEvent};
 use crate::records::model_evidence::ModelEvidence;
 
@@ -59,6 +60,17 @@ pub struct ProposeOutcome {
     pub fuzz: Vec<FuzzNote>,
     /// The change of the rules' findings.
     pub lint: LintDelta,
+}
+
+/// The result of the checks of a change that is not recorded.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ChangeTrial {
+    /// The warnings for a reviewer.
+    pub flags: Vec<ReviewFlag>,
+    /// The result of the check of changes.
+    pub acceptance: Option<AcceptanceEvidence>,
+    /// The error with which the check of changes would refuse it.
+    pub objection: Option<LedgerError>,
 }
 
 /// The state of a proposal.
