@@ -48,7 +48,7 @@ use crate::completion;
 use crate::in_process::with_own_kernel;
 use crate::kernel_session::request_from_kernel;
 use crate::known_ids::expand_ids;
-use crate::model_tests::run_skill_tests;
+use crate::model_tests::{run_skill_optimization, run_skill_tests};
 use crate::review_ledger::HomeReviewLedger;
 
 /// The time a finished process waits for its output to be read.
@@ -166,7 +166,12 @@ fn dispatch(session: &CliContext, command: &TopLevelCommand) -> CommandResult {
                 session,
                 command,
                 &|request| request_from_kernel(session, request),
-                &|tests| run_skill_tests(session, tests),
+                skill_commands::ModelRunners {
+                    tests: &|request| run_skill_tests(session, request),
+                    optimizations: &|request, screen| {
+                        run_skill_optimization(session, request, screen)
+                    },
+                },
             );
             // After a failure, too: an interactive review may have decided before.
             if command.uses_proposals() {

@@ -1,15 +1,18 @@
-//! `skillhost skill test --model`: kernels in homes of their own.
+//! `skillhost skill test --model` and `skill optimize`: kernels in homes of their own.
 
 use std::sync::Arc;
 
-use skill_evals::ModelReport;
-use skill_testing::ModelTestRequest;
+use skill_evals::{ModelReport, OptimizationReport};
+use skill_testing::{ModelTestRequest, OptimizationRequest, ScreenedCandidate};
 use skillhost_conversation::{ModelErrorKind, ModelSource};
-use skillhost_evals::{EvalEnvironment, EvalError, run_model_tests};
+use skillhost_evals::{
+    EvalEnvironment, EvalError, OptimizationError, optimize_skill, run_model_tests,
+};
 use skillhost_kernel::BootOptions;
 use skillhost_models::LiveModels;
 use skillhost_process::ProcessSupervisor;
 use skillhost_terminal::{CliContext, CliError, exit};
+use tokio::task::block_in_place;
 
 use crate::kernel_session::{boot_options, open_models};
 
@@ -18,6 +21,34 @@ pub(crate) fn run_skill_tests(
     session: &CliContext,
     request: &ModelTestRequest,
 ) -> Result<ModelReport, CliError> {
+    with_environment(session, |environment| {
+        let run = session.block_on(Box::pin(run_model_tests(environment, request)))?;
+        run.map_err(|error| to_cli_error(&error))
+    })
+}
+
+/// Optimizes a skill with a model of the home.
+pub(crate) fn run_skill_optimization(
+    session: &CliContext,
+    request: &OptimizationRequest,
+    screen: &dyn Fn(&str) -> Result<ScreenedCandidate, CliError>,
+) -> Result<OptimizationReport, CliError> {
+    // The ledger waits for the disk, which a thread of the runtime may do only here.
+    let screen = |text: &str| block_in_place(|| screen(text));
+    with_environment(session, |environment| {
+        let run = session.block_on(Box::pin(optimize_skill(environment, request, &screen)))?;
+        run.map_err(|error| match error {
+            OptimizationError::Screen(error) => error,
+            OptimizationError::Eval(error) => to_cli_error(&error),
+        })
+    })
+}
+
+/// Calls a function with the environment of runs in the home.
+fn with_environment<T>(
+    session: &CliContext,
+    run: impl FnOnce(&EvalEnvironment<'_>) -> Result<T, CliError>,
+) -> Result<T, CliError> {
     let home = session.trusted_home()?;
     let settings = session.settings(&home)?.settings;
     let registry = open_models(session, &home, &settings);
@@ -26,10 +57,7 @@ pub(crate) fn run_skill_tests(
         loaders: vec![Arc::new(ProcessSupervisor::default())],
         ..boot_options(session, home, settings)
     };
-    let environment = EvalEnvironment { home, settings, models, options: &options };
-    session
-        .block_on(Box::pin(run_model_tests(&environment, request)))?
-        .map_err(|error| to_cli_error(&error))
+    run(&EvalEnvironment { home, settings, models, options: &options })
 }
 
 fn to_cli_error(error: &EvalError) -> CliError {

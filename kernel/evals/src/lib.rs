@@ -5,12 +5,16 @@
 //! not in the last; `case_run` makes a run and grades it; `results` stores it, so that a killed process
 //! resumes; `spending` counts requests before they are sent.
 //!
+//! [`optimize_skill`] makes candidates of a skill's text with the model, and runs them against the present
+//! one.
+//!
 //! A run whose model does not reply is invalid, never a failure.
 
 mod case_run;
 mod controls;
 mod error;
 mod grader;
+mod optimizer;
 mod overlay;
 mod planned_run;
 mod results;
@@ -21,5 +25,6 @@ mod watched_model;
 mod workspace_files;
 
 pub use error::EvalError;
+pub use optimizer::{OptimizationError, optimize_skill};
 pub use overlay::EvalEnvironment;
 pub use runner::run_model_tests;

@@ -16,6 +16,15 @@ pub(crate) struct PlannedCase {
     pub(crate) output: Option<OutputCase>,
 }
 
+/// The arms of an iteration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ArmPlan {
+    /// The arm of the baseline.
+    pub(crate) baseline: ComparisonArm,
+    /// Whether cases run with the baseline, too.
+    pub(crate) is_compared: bool,
+}
+
 /// A run of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PlannedRun {
@@ -53,29 +62,36 @@ pub(crate) fn plan_cases(cases: &SkillCases) -> Vec<PlannedCase> {
 impl PlannedCase {
     /// Returns the arms that run the case. A query is compared with another version only: without
     /// the skill its result is known.
-    pub(crate) fn arms(&self, baseline: ComparisonArm) -> Vec<ComparisonArm> {
-        match (self.kind, baseline) {
-            (ModelCaseKind::Output, _) | (_, ComparisonArm::OldSkill) => {
+    pub(crate) fn arms(&self, plan: ArmPlan) -> Vec<ComparisonArm> {
+        match (self.kind, plan.baseline) {
+            (ModelCaseKind::Output, baseline) | (_, baseline @ ComparisonArm::OldSkill)
+                if plan.is_compared =>
+            {
                 vec![ComparisonArm::WithSkill, baseline]
             }
             _ => vec![ComparisonArm::WithSkill],
         }
     }
 
-    /// Returns the directory of its runs, relative to that of the iteration. Queries are apart from
-    /// prompts, because tools that aggregate results compare arms.
+    /// Returns the directory of its runs, relative to that of the iteration.
     pub(crate) fn directory(&self) -> String {
-        match self.kind {
-            ModelCaseKind::Output => format!("eval-{}", case_slug(&self.name)),
-            _ => format!("triggers/{}", case_slug(&self.name)),
-        }
+        case_directory(self.kind, &self.name)
+    }
+}
+
+/// Returns the directory of a case. Queries are apart from prompts, because tools that aggregate
+/// results compare arms.
+pub(crate) fn case_directory(kind: ModelCaseKind, name: &str) -> String {
+    match kind {
+        ModelCaseKind::Output => format!("eval-{}", case_slug(name)),
+        _ => format!("triggers/{}", case_slug(name)),
     }
 }
 
 /// Returns the runs with the given numbers, in an order that the seed determines.
 pub(crate) fn plan_runs(
     cases: &[PlannedCase],
-    baseline: ComparisonArm,
+    arms: ArmPlan,
     numbers: std::ops::RangeInclusive<u32>,
     seed: u64,
 ) -> Vec<PlannedRun> {
@@ -84,7 +100,7 @@ pub(crate) fn plan_runs(
     let mut runs: Vec<PlannedRun> = Vec::new();
     for (index, case) in cases.iter().enumerate() {
         // Both arms have the same numbers, by which they are paired.
-        for arm in case.arms(baseline) {
+        for arm in case.arms(arms) {
             runs.extend(numbers.clone().map(|number| PlannedRun { case: index, arm, number }));
         }
     }
@@ -107,17 +123,21 @@ mod tests {
             output: None,
         };
         let cases = [case(ModelCaseKind::Output), case(ModelCaseKind::Positive)];
-        let plan = |seed| plan_runs(&cases, ComparisonArm::WithoutSkill, 1..=6, seed);
+        let arms = ArmPlan { baseline: ComparisonArm::WithoutSkill, is_compared: true };
+        let plan = |seed| plan_runs(&cases, arms, 1..=6, seed);
         let runs = plan(7);
         assert_eq!(runs.len(), 18);
         assert_eq!(runs, plan(7));
         assert_ne!(runs, plan(8));
         // Two versions are compared by their queries, too.
-        assert_eq!(plan_runs(&cases, ComparisonArm::OldSkill, 1..=6, 7).len(), 24);
+        let versions = ArmPlan { baseline: ComparisonArm::OldSkill, ..arms };
+        assert_eq!(plan_runs(&cases, versions, 1..=6, 7).len(), 24);
         let arms: Vec<ComparisonArm> =
             runs.iter().filter(|run| run.case == 0).map(|run| run.arm).collect();
         let changes = arms.windows(2).filter(|pair| pair[0] != pair[1]).count();
         assert!(changes >= 3, "{arms:?}");
+        let alone = ArmPlan { is_compared: false, ..versions };
+        assert_eq!(plan_runs(&cases, alone, 1..=6, 7).len(), 12);
         assert!(cases[0].directory().starts_with("eval-a-b+"));
         assert!(cases[1].directory().starts_with("triggers/"));
     }

@@ -7,15 +7,15 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use skill_evals::{
-    BenchmarkFile, BenchmarkRun, ComparisonArm, EarlierIteration, GradingFile, ModelRunReport,
-    RateInterval, RunTiming, RunValidity,
+    BenchmarkFile, BenchmarkRun, ComparisonArm, EarlierIteration, GradingFile, ModelCaseReport,
+    ModelRunReport, RateInterval, RunTiming, RunValidity,
 };
 use skillhost_files::{
     DirectoryLock, TreeFile, rename_synced, sync_tree, write_atomically, write_new_file, write_tree,
 };
 
 use crate::error::EvalError;
-use crate::planned_run::{PlannedCase, PlannedRun};
+use crate::planned_run::{PlannedCase, PlannedRun, case_directory};
 
 /// The time to wait for another process that ends.
 const LOCK_WAIT: Duration = Duration::from_secs(2);
@@ -216,13 +216,44 @@ fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, EvalError
     serde_json::from_slice(&bytes).map_err(|error| EvalError::io(path)(error.into()))
 }
 
+/// Creates the directory of an optimization, which has its iterations. The lock is held as long as
+/// this process writes them. Blocks.
+pub(crate) fn start_optimization(results: &Path) -> Result<(PathBuf, DirectoryLock), EvalError> {
+    fs::create_dir_all(results).map_err(EvalError::io(results))?;
+    let lock = DirectoryLock::acquire(results, LOCK_WAIT)?;
+    let last = find_last(results, "optimization-")?;
+    let path = results.join(format!("optimization-{}", last.unwrap_or_default() + 1));
+    fs::create_dir(&path).map_err(EvalError::io(&path))?;
+    Ok((path, lock))
+}
+
+/// Reads the last text of the model in a valid run of a case; `None` if it cannot be read. Blocks.
+pub(crate) fn read_last_answer(
+    iteration: &Path,
+    case: &ModelCaseReport,
+    number: u32,
+) -> Option<String> {
+    let place = iteration.join(case_directory(case.kind, &case.case)).join(case.arm.as_str());
+    let lines = fs::read_to_string(place.join(format!("run-{number}/transcript.jsonl"))).ok()?;
+    let texts = lines.lines().rev().filter_map(|line| {
+        let line: Value = serde_json::from_str(line).ok()?;
+        (line["role"] == "assistant").then(|| line["text"].as_str().map(str::to_owned))?
+    });
+    texts.into_iter().find(|text| !text.is_empty())
+}
+
 /// Returns the highest number of an iteration.
 fn last_iteration(results: &Path) -> Result<Option<u32>, EvalError> {
+    find_last(results, "iteration-")
+}
+
+/// Returns the highest number of the entries with a prefix.
+fn find_last(results: &Path, prefix: &str) -> Result<Option<u32>, EvalError> {
     // Not the first free number: a removed iteration must not be reused by an older plan.
     let mut last = None;
     for entry in fs::read_dir(results).map_err(EvalError::io(results))? {
         let name = entry.map_err(EvalError::io(results))?.file_name();
-        let number = name.to_str().and_then(|name| name.strip_prefix("iteration-")?.parse().ok());
+        let number = name.to_str().and_then(|name| name.strip_prefix(prefix)?.parse().ok());
         last = last.max(number);
     }
     Ok(last)

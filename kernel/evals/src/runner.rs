@@ -19,7 +19,7 @@ use crate::controls::{ControlReport, run_controls};
 use crate::error::EvalError;
 use crate::grader::RunGrader;
 use crate::overlay::{EvalEnvironment, OverlayKernel, OverlaySkill};
-use crate::planned_run::{PlannedCase, PlannedRun, plan_cases, plan_runs};
+use crate::planned_run::{ArmPlan, PlannedCase, PlannedRun, plan_cases, plan_runs};
 use crate::results::{IterationDirectory, IterationPlan};
 use crate::spending::SpendingMeter;
 use crate::watched_model::WatchedModels;
@@ -28,7 +28,7 @@ use crate::watched_model::WatchedModels;
 struct IterationSetup<'a> {
     request: &'a ModelTestRequest,
     cases: Vec<PlannedCase>,
-    arm: ComparisonArm,
+    arms: ArmPlan,
     agent: String,
     threshold: f64,
     /// The numbers of runs after which the arms are compared.
@@ -61,7 +61,20 @@ pub async fn run_model_tests(
     environment: &EvalEnvironment<'_>,
     request: &ModelTestRequest,
 ) -> Result<ModelReport, EvalError> {
-    let setup = IterationSetup::prepare(environment, request).await?;
+    run_iteration(environment, request, None).await
+}
+
+/// Makes the runs of an iteration. They spend from `meter`, if there is one, else from a budget of their
+/// own.
+///
+/// # Errors
+/// Fails as [`run_model_tests`] does.
+pub(crate) async fn run_iteration(
+    environment: &EvalEnvironment<'_>,
+    request: &ModelTestRequest,
+    meter: Option<&Arc<SpendingMeter>>,
+) -> Result<ModelReport, EvalError> {
+    let setup = IterationSetup::prepare(environment, request, meter).await?;
     let kernels = setup.boot_kernels(environment).await?;
     let outcome = setup.run_arms(&kernels).await;
     kernels.shut_down().await;
@@ -74,6 +87,7 @@ impl<'a> IterationSetup<'a> {
     async fn prepare(
         environment: &EvalEnvironment<'_>,
         request: &'a ModelTestRequest,
+        shared: Option<&Arc<SpendingMeter>>,
     ) -> Result<Self, EvalError> {
         let suite = &request.cases.settings;
         let agent = request.agent.clone().or_else(|| suite.agent.clone());
@@ -90,9 +104,12 @@ impl<'a> IterationSetup<'a> {
                 return Err(EvalError::UnknownPrice { model });
             }
         }
+        let runs = request.runs.unwrap_or(suite.runs);
         let (arm, baseline, looks) = match &request.baseline {
+            BaselineVersion::Unused => {
+                (ComparisonArm::WithoutSkill, "unused".to_owned(), vec![runs])
+            }
             BaselineVersion::Without => {
-                let runs = request.runs.unwrap_or(suite.runs);
                 (ComparisonArm::WithoutSkill, "without".to_owned(), vec![runs])
             }
             BaselineVersion::Version(files) => {
@@ -102,6 +119,10 @@ impl<'a> IterationSetup<'a> {
                 };
                 (ComparisonArm::OldSkill, format!("sha256:{}", files_digest(files)), looks)
             }
+        };
+        let arms = ArmPlan {
+            baseline: arm,
+            is_compared: !matches!(request.baseline, BaselineVersion::Unused),
         };
         let cases = plan_cases(&request.cases);
         // Before the lock, because a catalog may be large.
@@ -119,9 +140,13 @@ impl<'a> IterationSetup<'a> {
             runs: request.runs,
         };
         let (results, stored, budget) = (request.results.clone(), plan.clone(), request.budget);
+        let shared = shared.cloned();
         let opened = spawn_blocking(move || {
             let (directory, lock) = IterationDirectory::open(&results, &stored)?;
-            let meter = SpendingMeter::open(directory.path(), budget)?;
+            let meter = match shared {
+                Some(meter) => meter,
+                None => SpendingMeter::open(directory.path(), budget)?,
+            };
             Ok::<_, EvalError>((Arc::new(directory), meter, lock))
         });
         let (directory, meter, lock) = opened.await??;
@@ -130,7 +155,7 @@ impl<'a> IterationSetup<'a> {
         Ok(Self {
             request,
             cases,
-            arm,
+            arms,
             agent,
             threshold,
             looks,
@@ -155,7 +180,8 @@ impl<'a> IterationSetup<'a> {
         };
         let with = boot(Some(&request.files[..])).await?;
         let (base, without) = match &request.baseline {
-            BaselineVersion::Without => (boot(None).await?, None),
+            // The control of an unused baseline needs a home without the skill as well.
+            BaselineVersion::Unused | BaselineVersion::Without => (boot(None).await?, None),
             BaselineVersion::Version(files) => {
                 (boot(Some(&files[..])).await?, Some(boot(None).await?))
             }
@@ -187,7 +213,7 @@ impl<'a> IterationSetup<'a> {
         self.check_budget(with.first_tokens).await?;
         let (mut first, mut comparison) = (1, None);
         for look in &self.looks {
-            let runs = plan_runs(&self.cases, self.arm, first..=*look, self.request.seed);
+            let runs = plan_runs(&self.cases, self.arms, first..=*look, self.request.seed);
             for run in runs {
                 match self.run_if_missing(kernels, run).await {
                     Ok(()) => {}
@@ -214,7 +240,7 @@ impl<'a> IterationSetup<'a> {
     /// Checks that the budget suffices for one request of each run that is left.
     async fn check_budget(&self, tokens: u64) -> Result<(), EvalError> {
         let last = self.looks.first().copied().unwrap_or(1);
-        let runs = plan_runs(&self.cases, self.arm, 1..=last, self.request.seed);
+        let runs = plan_runs(&self.cases, self.arms, 1..=last, self.request.seed);
         // Finished runs of a resumed iteration cost no more.
         let mut left = 0_u64;
         for run in runs {
@@ -245,7 +271,7 @@ impl<'a> IterationSetup<'a> {
         }
         let case = &self.cases[run.case];
         let is_with = run.arm == ComparisonArm::WithSkill;
-        let skill = match (is_with, self.arm) {
+        let skill = match (is_with, self.arms.baseline) {
             (true, _) => Some(self.plan.skill.clone()),
             (false, ComparisonArm::WithoutSkill) => None,
             (false, _) => Some(self.plan.baseline.clone()),
@@ -286,7 +312,7 @@ impl<'a> IterationSetup<'a> {
         let last = self.looks.last().copied().unwrap_or(1);
         let mut reports = Vec::new();
         for (index, case) in self.cases.iter().enumerate() {
-            for arm in case.arms(self.arm) {
+            for arm in case.arms(self.arms) {
                 let mut runs = Vec::new();
                 for number in 1..=last {
                     runs.extend(self.load_run(PlannedRun { case: index, arm, number }).await?);
@@ -313,16 +339,17 @@ impl<'a> IterationSetup<'a> {
         notes: Vec<String>,
     ) -> Result<ModelReport, EvalError> {
         let (recall, precision) = ModelReport::trigger_rates(&cases);
-        let arms = [ComparisonArm::WithSkill, self.arm];
         let (directory, plan) = (Arc::clone(&self.directory), self.plan.clone());
         let earlier = spawn_blocking(move || directory.read_earlier(&plan)).await?;
+        let baseline = Some(self.arms.baseline).filter(|_| self.arms.is_compared);
+        let arms = std::iter::once(ComparisonArm::WithSkill).chain(baseline);
         let report = ModelReport {
             skill_id: self.request.cases.skill_id.clone(),
             model: self.plan.model.clone(),
             judge: self.plan.judge.clone(),
             agent: self.agent.clone(),
             seed: self.request.seed,
-            baseline: self.arm,
+            baseline: self.arms.baseline,
             digests: ModelDigests {
                 skill: self.plan.skill.clone(),
                 baseline: self.plan.baseline.clone(),
@@ -330,7 +357,7 @@ impl<'a> IterationSetup<'a> {
                 catalog: self.plan.catalog.clone(),
             },
             directory: self.directory.path().display().to_string(),
-            arms: arms.into_iter().map(|arm| ArmFigures::from_cases(arm, &cases)).collect(),
+            arms: arms.map(|arm| ArmFigures::from_cases(arm, &cases)).collect(),
             cases,
             recall,
             precision,

@@ -26,6 +26,7 @@ mod loadable_skills;
 mod lsp;
 mod new;
 mod operator_policy;
+mod optimize;
 mod page;
 mod policy_run;
 mod programs;
@@ -63,12 +64,12 @@ pub use home_reviews::HomeReviews;
 pub use home_skills::{REGISTRY, registry_config};
 pub use known_ids::{proposal_ids, rule_ids, skill_ids};
 pub use new::create_directory;
-use skill_test_command::ModelTests;
+pub use skill_test_command::ModelRunners;
 pub use skills_ref::{reference_tool_name, run_reference_tool};
 pub use waiting::waiting_reviews;
 
 /// Runs a command about skills. `kernel` is used by the one command that a kernel answers, `models` by
-/// tests with a model.
+/// tests and optimizations with a model.
 ///
 /// # Errors
 /// The command failed.
@@ -76,7 +77,7 @@ pub fn cmd_skill(
     session: &CliContext,
     command: &SkillCommand,
     kernel: ToolRequests<'_>,
-    models: ModelTests<'_>,
+    models: ModelRunners<'_>,
 ) -> CommandResult {
     match command {
         SkillCommand::List { query, tag, roots } => {
@@ -99,7 +100,10 @@ pub fn cmd_skill(
         }
         SkillCommand::Validate(args) => validate::cmd_skill_validate(session, args),
         SkillCommand::Lint(args) => lint::cmd_skill_lint(session, args),
-        SkillCommand::Test(args) => test::cmd_skill_test(session, args, models),
+        SkillCommand::Test(args) => test::cmd_skill_test(session, args, models.tests),
+        SkillCommand::Optimize(args) => {
+            optimize::cmd_skill_optimize(session, args, models.optimizations)
+        }
         SkillCommand::Lsp => lsp::cmd_skill_lsp(session),
         SkillCommand::Fmt(args) => fmt::cmd_skill_fmt(session, args),
         SkillCommand::Call(args) => call::cmd_skill_call(session, args, kernel),

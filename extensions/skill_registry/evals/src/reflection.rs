@@ -76,7 +76,7 @@ impl HeldOutTexts {
 
     /// Returns whether a text has words or literals of a held-out case.
     #[must_use]
-    pub fn occur_in(&self, text: &str) -> bool {
+    pub fn is_found_in(&self, text: &str) -> bool {
         let search = LeakSearch::new(&self.visible, text);
         let is_literal = |literal: &str| {
             literal.chars().count() >= MIN_LITERAL
@@ -134,7 +134,7 @@ pub fn render_reflection(
         })
     });
     // Filtered one by one, so that a coincidence costs an entry and not the request.
-    let visible = |entry: &Value| !texts_of(entry).iter().any(|text| held_out.occur_in(text));
+    let visible = |entry: &Value| !texts_of(entry).iter().any(|text| held_out.is_found_in(text));
     let failures: Vec<Value> = failures.filter(visible).take(MAX_ENTRIES).collect();
     let rejected: Vec<Value> = rejected.filter(visible).take(MAX_ENTRIES).collect();
     json!({
@@ -210,10 +210,10 @@ mod tests {
             "no A Short Toast was given",
             "the answer mentions the garden party",
         ] {
-            assert!(hidden.occur_in(text), "{text}");
+            assert!(hidden.is_found_in(text), "{text}");
         }
         for text in ["welcome the colleague", "guest in the hall of mirrors", "a toast", ""] {
-            assert!(!hidden.occur_in(text), "{text}");
+            assert!(!hidden.is_found_in(text), "{text}");
         }
     }
 

@@ -1,4 +1,4 @@
-//! `skillhost skill test`: the cases of skills, without and with a model.
+//! `skillhost skill test`: the cases of skills, without and with a model; and `skill optimize`.
 
 mod arguments;
 mod html;
@@ -9,6 +9,9 @@ mod model_html;
 mod model_junit;
 mod model_run;
 mod model_text;
+mod optimize;
+mod optimize_arguments;
+mod optimize_text;
 mod selection;
 mod summary;
 mod text;
@@ -26,6 +29,11 @@ use skillhost_terminal::{CliContext, CliError, CommandResult, exit};
 pub use arguments::TestArgs;
 pub use model_arguments::BaselineChoice;
 pub use model_run::{ModelTests, SkillVersions, VersionFiles};
+pub use optimize::{
+    CandidateLedger, CandidateObjection, CandidateText, RejectedChange, SkillOptimizations,
+    cmd_skill_optimize,
+};
+pub use optimize_arguments::OptimizeArgs;
 
 use crate::model_run::{ModelHome, run_models};
 use crate::selection::TestedSkill;
@@ -42,6 +50,15 @@ pub struct TestHome {
     pub views: AgentViews,
     /// The directory for the results of runs with a model.
     pub results: Option<PathBuf>,
+}
+
+/// The functions that start kernels for runs with a model.
+#[derive(Clone, Copy)]
+pub struct ModelRunners<'a> {
+    /// Runs the cases of a skill.
+    pub tests: ModelTests<'a>,
+    /// Optimizes a skill.
+    pub optimizations: SkillOptimizations<'a>,
 }
 
 /// Tests skills.

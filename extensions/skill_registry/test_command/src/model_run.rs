@@ -183,7 +183,7 @@ fn results_directory(
     }
 }
 
-fn read_files(directory: &Path) -> Result<Vec<TreeFile>, CliError> {
+pub(crate) fn read_files(directory: &Path) -> Result<Vec<TreeFile>, CliError> {
     read_tree(directory).map(without_cases).map_err(|error| to_cli_error(&error))
 }
 

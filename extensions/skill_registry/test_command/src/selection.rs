@@ -57,6 +57,11 @@ fn is_path(target: &str) -> bool {
 }
 
 impl TestTargets {
+    /// Creates the targets of one installed skill.
+    pub(crate) fn from_id(id: &str) -> Self {
+        Self { ids: vec![id.to_owned()], candidates: Vec::new() }
+    }
+
     fn add_path(&mut self, path: &Path, shown: &Path) -> Result<(), CliError> {
         let before = self.candidates.len();
         let found = find_skills(path, &mut |found| match found {

@@ -18,7 +18,7 @@
 //! - `routing` compares the ranking and the block of each query with its expectation.
 //! - `model_evidence` is what they show about a proposal.
 //! - `case_scripts` is the way to run scripts of assertions, in the sandbox of the caller.
-//! - `model_request` has the inputs of runs with a model, which the kernel makes.
+//! - `model_request`, `optimization` have the inputs of runs with a model, which the kernel makes.
 //! - `usage_advice` names skills that are unused, overused or shadowed.
 
 mod acceptance;
@@ -28,6 +28,7 @@ mod distractor_files;
 mod harness;
 mod model_evidence;
 mod model_request;
+mod optimization;
 mod routing;
 mod usage_advice;
 
@@ -40,6 +41,7 @@ pub use harness::{
 };
 pub use model_evidence::ComparedChange;
 pub use model_request::{BaselineVersion, ModelTestRequest, SpendingLimits};
+pub use optimization::{OptimizationRequest, ScreenedCandidate, find_routing_failures};
 pub use routing::{
     AgentViews, RoutingFailure, RoutingReport, RoutingResult, test_all_routing, test_routing,
 };

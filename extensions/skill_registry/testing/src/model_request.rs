@@ -45,6 +45,8 @@ pub struct ModelTestRequest {
 /// A version that a skill is compared with.
 #[derive(Clone, Debug)]
 pub enum BaselineVersion {
+    /// None: the tested version runs alone.
+    Unused,
     /// No such skill.
     Without,
     /// The files of another version, without its cases.

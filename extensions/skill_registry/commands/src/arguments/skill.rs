@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use skill_test_command::TestArgs;
+use skill_test_command::{OptimizeArgs, TestArgs};
 
 use super::export::ExportArgs;
 use super::paths::{SkillPaths, SkillRoots};
@@ -89,6 +89,8 @@ pub enum SkillCommand {
     Lint(LintArgs),
     /// Test skills against their cases
     Test(TestArgs),
+    /// Improve a skill with a model, by its cases; records a proposal
+    Optimize(OptimizeArgs),
     /// Run a language server for SKILL.md on standard input and output
     #[command(after_help = "\
 Editors start it; docs/lint.md has the settings for Neovim, Helix and VS Code. It reports the findings
@@ -514,7 +516,12 @@ impl SkillCommand {
     /// Returns whether the command may decide or change proposals.
     #[must_use]
     pub fn uses_proposals(&self) -> bool {
-        let Self::Ledger(command) = self else { return false };
+        let command = match self {
+            // Its proposal is a new question.
+            Self::Optimize(_) => return true,
+            Self::Ledger(command) => command,
+            _ => return false,
+        };
         match command {
             LedgerCommand::Proposal(command) => !matches!(command, ProposalCommand::List(_)),
             LedgerCommand::Approve(_)

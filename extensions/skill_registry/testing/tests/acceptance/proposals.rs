@@ -33,6 +33,44 @@ fn home_without_cases_has_no_evidence() {
 }
 
 #[test]
+fn trial_records_no_proposal() {
+    let home = home_with_forms();
+    let try_text = |text: &str| {
+        let request = ProposeRequest {
+            skill_id: "pdf-forms".to_owned(),
+            new_content: Some(text.to_owned()),
+            justification: "It reads better.".to_owned(),
+            ..ProposeRequest::default()
+        };
+        home.ledger().try_change(&home.snapshot(), &request)
+    };
+    let good = skill_text("pdf-forms", FORMS, "\nAsk which year is meant.\n");
+    let trial = try_text(&good).unwrap();
+    assert_eq!((trial.objection, trial.acceptance.map(|found| found.queries)), (None, Some(2)));
+    // The objection is the error of a proposal, and its cases are apart.
+    let leak = skill_text("pdf-forms", FORMS, "\nSee which fields does this form have.\n");
+    let worse = skill_text("pdf-forms", "Reads letters.", "");
+    for text in [&leak, &worse] {
+        let trial = try_text(text).unwrap();
+        let objection = trial.objection.unwrap().to_string();
+        assert_eq!(objection, home.refused("pdf-forms", text));
+        let found = trial.acceptance.unwrap();
+        assert!(found.leaks.iter().chain(&found.regressions).any(|line| objection.contains(line)));
+    }
+    let same = skill_text("pdf-forms", FORMS, "");
+    for text in [&same, &format!("{same}\n\n")] {
+        assert_eq!(try_text(text).unwrap_err().reason(), LedgerErrorKind::Refused);
+    }
+    assert_eq!(home.ledger().proposals(skill_ledger::ProposalFilter::default()).unwrap(), []);
+    // A rejected edit is repeated, in a trial as well.
+    let proposal = home.propose("pdf-forms", &good).unwrap();
+    let person = HumanActor { name: "ada".to_owned(), via: "cli".to_owned() };
+    home.ledger().reject(&person, &proposal.summary.id, "no").unwrap();
+    let repeated = try_text(&good).unwrap_err().to_string();
+    assert!(repeated.starts_with("repeated: proposal "), "{repeated}");
+}
+
+#[test]
 fn useless_edits_are_named() {
     let home = home_with_forms();
     let before = skill_text("pdf-forms", FORMS, "");
