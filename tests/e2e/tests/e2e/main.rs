@@ -120,6 +120,7 @@ mod session_tools;
 mod skill;
 mod skill_doctor;
 mod skill_fmt;
+mod skill_optimize;
 mod skill_search;
 mod skill_test;
 mod skill_usage;
