@@ -34,7 +34,11 @@ pub(super) fn cmd_skill_optimize(
     let ledger = open_checked_ledger(session)?;
     let store = open_store(session, &SkillRoots::default())?;
     let check = |candidate: &CandidateText<'_>| {
-        let request = to_request(candidate);
+        let request = ProposeRequest {
+            new_content: Some(candidate.text.to_owned()),
+            diff: None,
+            ..to_request(candidate)
+        };
         match ledger.try_change(&store.snapshot(), &request) {
             Ok(trial) => Ok(find_objection(trial)),
             Err(error) => match error.reason() {

@@ -144,6 +144,8 @@ pub fn cmd_skill_optimize(
             budget,
         },
     };
+    // A skill that cannot be changed by a proposal is reported before anything is spent.
+    (ledger.check)(&optimized.candidate(&optimized.text, "the installed text"))?;
     let screen = |text: &str| -> Result<ScreenedCandidate, CliError> {
         // A candidate for another text is not even checked.
         optimized.require_unchanged()?;

@@ -7,7 +7,7 @@ use skill_evals::OptimizedPart;
 use skill_testing::SpendingLimits;
 use skillhost_terminal::CliError;
 
-/// Improve a skill with a model, by its cases; records a proposal
+/// Improve a skill with a model and propose the result
 #[derive(Debug, Args)]
 #[command(after_help = "\
 The train cases of the skill run with the installed text. The model gets the text and the failures, and

@@ -21,7 +21,10 @@ const SKILL_TASKS: &[(&str, &[&str])] = &[
     ("Find and read", &["list", "search", "show", "read", "render"]),
     (
         "Write and check",
-        &["new", "validate", "lint", "test", "lsp", "fmt", "rules", "cost", "graph", "roles"],
+        &[
+            "new", "validate", "lint", "test", "optimize", "lsp", "fmt", "rules", "cost", "graph",
+            "roles",
+        ],
     ),
     ("Offer to agents", &["enable", "disable", "doctor", "explain", "export"]),
     ("Run", &["run", "call", "approve-scripts"]),

@@ -325,7 +325,7 @@ fn spent_budget_files_nothing() {
     let (tokens, requests) =
         (spent["tokens"].as_u64().unwrap(), spent["requests"].as_u64().unwrap());
     // In the confirmation, in the first comparison, and in the runs of the installed text.
-    for (percent, rounds) in [(95, 1), (20, 0), (2, 0)] {
+    for (percent, rounds) in [(95, 1), (20, 0), (3, 0)] {
         let home = optimized_home(&priced, &script(GAIN, 1.0));
         let limit = tokens * percent / 100;
         let output = optimize(&home, &["--budget-tokens", &limit.to_string()]).exits(5);

@@ -15,6 +15,11 @@ const MAX_CRATE: usize = 11_000;
 /// split yet.
 const LARGER_CRATES: &[(&str, usize, &str)] = &[
     ("kernel/agents", 7_760, "its tools, its runs and the programs of skills call each other"),
+    (
+        "kernel/cli",
+        5_060,
+        "it wires every part of the product, and starts the kernels of skill tests",
+    ),
     ("kernel/console", 5_400, "its pages draw the same rows, subjects and forms"),
     ("kernel/core", 5_600, "the table of tools and the programs in it follow one state"),
     ("kernel/home", 6_520, "its settings, approvals and manifests are checked as one state"),

@@ -89,7 +89,7 @@ pub enum SkillCommand {
     Lint(LintArgs),
     /// Test skills against their cases
     Test(TestArgs),
-    /// Improve a skill with a model, by its cases; records a proposal
+    /// Improve a skill with a model and propose the result
     Optimize(OptimizeArgs),
     /// Run a language server for SKILL.md on standard input and output
     #[command(after_help = "\

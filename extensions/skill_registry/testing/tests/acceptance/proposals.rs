@@ -1,6 +1,6 @@
 //! Changes that are accepted, refused and shown.
 
-use skill_ledger::{HumanActor, LedgerErrorKind};
+use skill_ledger::{HumanActor, LedgerErrorKind, ProposeRequest};
 
 use crate::home::{FORMS, TestHome, home_with_forms, skill_text};
 
