@@ -321,14 +321,15 @@ fn spent_budget_files_nothing() {
     let home = optimized_home(&priced, &script(GAIN, 1.0));
     let none = optimize(&home, &["--budget-tokens", "0"]).exits(5);
     assert!(none.stderr.contains("the runs need more than the budget"), "{none}");
-    let spent = optimize(&home, &[]).success().json()["spent"].clone();
+    let spent = optimize(&home, &["--runs", "3"]).success().json()["spent"].clone();
     let (tokens, requests) =
         (spent["tokens"].as_u64().unwrap(), spent["requests"].as_u64().unwrap());
     // In the confirmation, in the first comparison, and in the runs of the installed text.
-    for (percent, rounds) in [(95, 1), (20, 0), (3, 0)] {
+    for (percent, rounds) in [(95, 1), (20, 0), (5, 0)] {
         let home = optimized_home(&priced, &script(GAIN, 1.0));
         let limit = tokens * percent / 100;
-        let output = optimize(&home, &["--budget-tokens", &limit.to_string()]).exits(5);
+        let limits = ["--runs", "3", "--budget-tokens", &limit.to_string()];
+        let output = optimize(&home, &limits).exits(5);
         let report = output.json();
         assert_eq!(report["end"]["outcome"], "budget", "{percent} %: {output}");
         assert_eq!(report["rounds"].as_array().unwrap().len(), rounds, "{percent} %");
