@@ -48,6 +48,7 @@ pub struct ReviewChecks {
     /// No query of any skill may be worse than before.
     pub routing: CheckMode,
     /// The consequence of runs with a model.
+    #[serde(skip_serializing_if = "ModelCheckMode::is_default")]
     pub model: ModelCheckMode,
 }
 

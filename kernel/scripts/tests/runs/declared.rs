@@ -8,54 +8,8 @@ use std::fs;
 use skillhost_payload::{ErrorKind, SkillFileScope, SkillSecurity};
 use skillhost_policy::IsolationLevel;
 
+use crate::declared_scripts::{Effect, MORE_SCRIPTS, SCRIPTS};
 use crate::fixture::{SkillFixture, has_program};
-
-/// An effect that a script tries.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Effect {
-    ReadWork,
-    WriteWork,
-    ReadOutside,
-    WriteOutside,
-    Execute,
-    Network,
-}
-
-/// The scripts: a name, the effect and the text. The first argument is the work directory of the
-/// thread, the second one a readable and the third one a writable directory elsewhere.
-const SCRIPTS: [(&str, Effect, &str); 16] = [
-    ("read-work.py", Effect::ReadWork, "open(sys.argv[1] + '/input.txt').read()"),
-    ("list-work.py", Effect::ReadWork, "assert 'input.txt' in os.listdir(sys.argv[1])"),
-    ("read-work.sh", Effect::ReadWork, "read -r line < \"$1/input.txt\" && [ -n \"$line\" ]"),
-    ("write-work.py", Effect::WriteWork, "open(sys.argv[1] + '/made.txt', 'w').write('x')"),
-    ("write-work.sh", Effect::WriteWork, "echo x > \"$1/made.txt\""),
-    ("remove-work.py", Effect::WriteWork, "os.remove(sys.argv[1] + '/spare.txt')"),
-    ("read-outside.py", Effect::ReadOutside, "open(sys.argv[2] + '/a.txt').read()"),
-    ("read-outside.sh", Effect::ReadOutside, "read -r line < \"$2/a.txt\" && [ -n \"$line\" ]"),
-    ("write-outside.py", Effect::WriteOutside, "open(sys.argv[3] + '/b.txt', 'w').write('x')"),
-    ("run.py", Effect::Execute, "subprocess.run(['/bin/true'], check=True)"),
-    ("run-itself.py", Effect::Execute, "subprocess.run([sys.executable, '-c', ''], check=True)"),
-    (
-        "run-loader.py",
-        Effect::Execute,
-        "import glob\nloader = (glob.glob('/lib64/ld-linux*') + glob.glob('/lib/ld-linux*'))[0]\n\
-         subprocess.run([loader, '/bin/true'], check=True)",
-    ),
-    (
-        "fork-and-exec.py",
-        Effect::Execute,
-        "pid = os.fork()\nif pid == 0:\n    os.execv('/bin/true', ['true'])\n\
-         assert os.waitpid(pid, 0)[1] == 0",
-    ),
-    ("run.sh", Effect::Execute, "/bin/ls / > /dev/null"),
-    (
-        "listen.py",
-        Effect::Network,
-        "s = socket.socket()\ns.bind(('127.0.0.1', 0))\ns.listen()\n\
-         socket.create_connection(s.getsockname(), 2)",
-    ),
-    ("proxy.py", Effect::Network, "assert os.environ['HTTPS_PROXY']"),
-];
 
 fn manifests() -> Vec<Option<SkillSecurity>> {
     let stated = SkillSecurity::default();
@@ -115,7 +69,7 @@ async fn scripts_have_no_undeclared_effect() {
         return;
     }
     let mut fixture = SkillFixture::new(&[]);
-    for (name, _, text) in SCRIPTS {
+    for (name, _, text) in SCRIPTS.iter().chain(&MORE_SCRIPTS) {
         write_script(&fixture, name, text);
     }
     let (readable, writable) = (fixture.base().join("readable"), fixture.base().join("writable"));
@@ -138,9 +92,20 @@ async fn scripts_have_no_undeclared_effect() {
     ));
     let work = fixture.work();
     let (mut runs, mut undeclared, mut missing) = (0, Vec::new(), Vec::new());
-    for security in manifests() {
+    for (number, security) in manifests().into_iter().enumerate() {
         fixture.security = security;
-        for (name, effect, _) in SCRIPTS {
+        // Without a manifest, without a statement, with the one limit of the effect, with all of them.
+        let limit = |effect| match effect {
+            Effect::Network => 2,
+            Effect::Execute => 3,
+            Effect::WriteWork | Effect::WriteOutside => 4,
+            Effect::ReadWork | Effect::ReadOutside => 5,
+        };
+        let more = MORE_SCRIPTS
+            .iter()
+            .filter(|(_, effect, _)| [0, 1, limit(*effect), 10].contains(&number));
+        for (name, effect, _) in SCRIPTS.iter().chain(more) {
+            let effect = *effect;
             fs::write(work.join("input.txt"), "input\n").unwrap();
             fs::write(work.join("spare.txt"), "spare\n").unwrap();
             let arguments: Vec<_> =
@@ -158,16 +123,20 @@ async fn scripts_have_no_undeclared_effect() {
                 is_declared(effect, security) && (namespaces || effect != Effect::Network);
             runs += 1;
             match (happened, expected) {
-                (true, false) => undeclared.push((name, security)),
-                (false, true) => missing.push((name, security, result.stderr)),
+                (true, false) => undeclared.push((*name, security)),
+                (false, true) => missing.push((*name, security, result.stderr)),
                 _ => {}
             }
         }
     }
-    println!("{runs} runs of {} scripts, {} undeclared effects", SCRIPTS.len(), undeclared.len());
+    println!(
+        "{runs} runs of {} scripts, {} undeclared effects",
+        SCRIPTS.len() + MORE_SCRIPTS.len(),
+        undeclared.len()
+    );
     assert_eq!(undeclared, []);
     assert_eq!(missing, []);
-    assert_eq!(runs, 176);
+    assert_eq!(runs, 16 * 11 + 27 * 4);
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@
 #![expect(clippy::print_stdout, reason = "a skipped test tells its reason")]
 
 mod declared;
+mod declared_scripts;
 mod fixture;
 mod grants;
 mod injected;

@@ -76,6 +76,14 @@ pub enum ModelCheckMode {
     Advise,
 }
 
+impl ModelCheckMode {
+    /// Returns whether it is the mode of homes that state none.
+    #[must_use]
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
 impl EvidenceFigures {
     /// Rounds the figures of a test.
     #[must_use]
