@@ -1,6 +1,7 @@
 //! `skillhost skill test`: the cases of skills, without and with a model; and `skill optimize`.
 
 mod arguments;
+mod budget_arguments;
 mod html;
 mod html_table;
 mod junit;

@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use skill_testing::SpendingLimits;
 use skillhost_terminal::CliError;
+
+use crate::budget_arguments::BudgetArgs;
 
 /// The arguments of runs with a model.
 #[derive(Debug, Args)]
@@ -31,12 +32,8 @@ pub(crate) struct ModelArgs {
     /// Directory for the results of runs
     #[arg(long, value_name = "DIRECTORY")]
     pub(crate) out: Option<PathBuf>,
-    /// Limit of the cost in US dollars
-    #[arg(long, value_name = "AMOUNT")]
-    pub(crate) budget_usd: Option<f64>,
-    /// Limit of the tokens in both directions
-    #[arg(long, value_name = "NUMBER")]
-    pub(crate) budget_tokens: Option<u64>,
+    #[command(flatten)]
+    pub(crate) budget: BudgetArgs,
     /// Run the scripts of custom assertions, in the sandbox of `skill run`
     #[arg(long, requires = "model")]
     pub(crate) run_scripts: bool,
@@ -83,13 +80,11 @@ impl ModelArgs {
     /// The tier requires a model that is not named, or the numbers are not valid.
     pub(crate) fn tested_model(&self) -> Result<Option<&str>, CliError> {
         let requires_model = self.tier.is_some_and(|tier| tier != TestTier::Routing);
-        let valid = |value: Option<f64>, max: f64| value.is_none_or(|it| (0.0..=max).contains(&it));
-        if !valid(self.threshold, 1.0) {
+        if self.threshold.is_some_and(|rate| !(0.0..=1.0).contains(&rate)) {
             return Err(CliError::usage("--threshold is a rate from 0 to 1".to_owned()));
         }
-        if !valid(self.budget_usd, f64::MAX) {
-            return Err(CliError::usage("--budget-usd is an amount from 0".to_owned()));
-        }
+        // Checked with the other numbers, before a skill is read.
+        self.budget.limits()?;
         match (&self.model, requires_model) {
             (None, true) => Err(CliError::usage("--tier requires --model".to_owned())
                 .with_hint("see: skillhost model list")),
@@ -116,9 +111,5 @@ impl ModelArgs {
             CliError::usage(format!("--against: `{given}` is not a baseline"))
                 .with_hint("`without`, the number of a version, or `proposal:ID`")
         })
-    }
-
-    pub(crate) fn budget(&self) -> SpendingLimits {
-        SpendingLimits { usd: self.budget_usd, tokens: self.budget_tokens }
     }
 }

@@ -114,7 +114,7 @@ pub(crate) fn run_models(
             threshold: args.model.threshold,
             seed: args.seed,
             results,
-            budget: args.model.budget(),
+            budget: args.model.budget.limits()?,
         })?;
         if let Some((BaselineChoice::Proposal(proposal), (base, new))) = tested {
             // A note, because the results of paid runs must not end in an error.

@@ -96,7 +96,7 @@ pub fn cmd_skill_optimize(
     optimizations: SkillOptimizations<'_>,
     ledger: &CandidateLedger<'_>,
 ) -> CommandResult {
-    let (part, budget) = (args.part(), args.budget()?);
+    let (part, budget) = (args.part(), args.budget.limits()?);
     let TestHome { options, data, views, results } = home;
     let roots = options.roots.clone();
     let setup = RoutingSetup { options, candidates: Vec::new(), with_distractors: true };

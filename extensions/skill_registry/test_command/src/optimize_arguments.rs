@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use skill_evals::OptimizedPart;
-use skill_testing::SpendingLimits;
-use skillhost_terminal::CliError;
+
+use crate::budget_arguments::BudgetArgs;
 
 /// Improve a skill with a model and propose the result
 #[derive(Debug, Args)]
@@ -45,12 +45,8 @@ pub struct OptimizeArgs {
     /// Directory for the results of runs
     #[arg(long, value_name = "DIRECTORY")]
     pub(crate) out: Option<PathBuf>,
-    /// Limit of the cost in US dollars
-    #[arg(long, value_name = "AMOUNT")]
-    pub(crate) budget_usd: Option<f64>,
-    /// Limit of the tokens in both directions
-    #[arg(long, value_name = "NUMBER")]
-    pub(crate) budget_tokens: Option<u64>,
+    #[command(flatten)]
+    pub(crate) budget: BudgetArgs,
 }
 
 /// A part of SKILL.md on the command line.
@@ -74,16 +70,5 @@ impl OptimizeArgs {
             PartChoice::Description => OptimizedPart::Description,
             PartChoice::Body => OptimizedPart::Body,
         }
-    }
-
-    /// Returns the limits of all requests together.
-    ///
-    /// # Errors
-    /// An amount is not valid.
-    pub(crate) fn budget(&self) -> Result<SpendingLimits, CliError> {
-        if self.budget_usd.is_some_and(|amount| !(0.0..=f64::MAX).contains(&amount)) {
-            return Err(CliError::usage("--budget-usd is an amount from 0".to_owned()));
-        }
-        Ok(SpendingLimits { usd: self.budget_usd, tokens: self.budget_tokens })
     }
 }

@@ -2,7 +2,7 @@
 
 use skill_evals::ModelReport;
 use skill_format::Digest;
-use skill_ledger::ModelEvidence;
+use skill_ledger::{EvidenceFigures, ModelEvidence};
 
 use crate::acceptance::HARNESS;
 
@@ -23,7 +23,6 @@ impl ComparedChange<'_> {
     pub fn to_evidence(&self) -> Option<ModelEvidence> {
         let Self { base, new, report } = *self;
         let comparison = report.comparison.as_ref()?;
-        let (verdict, train, held_out) = ModelEvidence::read_figures(comparison)?;
         Some(ModelEvidence {
             base,
             new,
@@ -34,10 +33,10 @@ impl ComparedChange<'_> {
             judge: report.judge.clone(),
             agent: report.agent.clone(),
             seed: report.seed,
-            verdict,
+            verdict: comparison.verdict?,
             runs: comparison.runs,
-            train,
-            held_out,
+            train: EvidenceFigures::from_figures(&comparison.train),
+            held_out: EvidenceFigures::from_figures(&comparison.held_out),
             reversed: comparison.reversed,
             tokens: report.spent.tokens,
             // Rounded up, so that a cost is never shown as 0.

@@ -305,7 +305,7 @@ fn effects_of_edits_are_found() {
 }
 
 #[test]
-#[ignore = "takes a quarter of an hour"]
+#[ignore = "takes almost an hour"]
 fn two_hundred_edits_have_stated_rates() {
     let edits = read_edits();
     let good = check_edits(edits.good.iter().map(with_effect));

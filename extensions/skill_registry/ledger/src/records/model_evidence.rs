@@ -3,7 +3,7 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use skill_evals::{ChangeVerdict, PairedFigures, PairedReport};
+use skill_evals::{ChangeVerdict, PairedFigures};
 use skill_format::Digest;
 
 /// The result of runs with a model that compared a proposal with its base. The person who approves
@@ -106,15 +106,6 @@ impl fmt::Display for EvidenceFigures {
 }
 
 impl ModelEvidence {
-    /// Returns the verdict and the figures of a test that has ended; `None` without a verdict.
-    #[must_use]
-    pub fn read_figures(
-        report: &PairedReport,
-    ) -> Option<(ChangeVerdict, EvidenceFigures, EvidenceFigures)> {
-        let figures = EvidenceFigures::from_figures;
-        Some((report.verdict?, figures(&report.train), figures(&report.held_out)))
-    }
-
     /// Returns the result on one line.
     #[must_use]
     pub fn describe(&self) -> String {

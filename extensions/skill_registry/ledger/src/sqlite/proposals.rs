@@ -1,6 +1,7 @@
 //! Stored proposals and recommendations.
 
 use rusqlite::{OptionalExtension, Row, ToSql};
+use serde::Serialize;
 use skill_catalog::AgentAuthor;
 use skill_diff::FuzzNote;
 use skill_format::Digest;
@@ -238,12 +239,7 @@ impl LedgerTransaction<'_> {
         recommendation: &Recommendation,
         changed: u64,
     ) -> DbResult<()> {
-        self.tx.execute(
-            "INSERT OR REPLACE INTO recommendations (proposal, changed, new, body)
-             VALUES (?1, ?2, ?3, ?4)",
-            rusqlite::params![id, changed as i64, SqlDigest(new), SqlJson(recommendation)],
-        )?;
-        Ok(())
+        self.put_of_text("recommendations", id, new, recommendation, changed)
     }
 
     /// Records the result of the check of a proposal's text, and replaces the former one.
@@ -253,12 +249,7 @@ impl LedgerTransaction<'_> {
         evidence: &AcceptanceEvidence,
         changed: u64,
     ) -> DbResult<()> {
-        self.tx.execute(
-            "INSERT OR REPLACE INTO acceptance (proposal, changed, new, body)
-             VALUES (?1, ?2, ?3, ?4)",
-            rusqlite::params![id, changed as i64, SqlDigest(evidence.new), SqlJson(evidence)],
-        )?;
-        Ok(())
+        self.put_of_text("acceptance", id, evidence.new, evidence, changed)
     }
 
     /// Records the result of runs with a model for a proposal's text, and replaces the former one.
@@ -268,11 +259,23 @@ impl LedgerTransaction<'_> {
         evidence: &ModelEvidence,
         changed: u64,
     ) -> DbResult<()> {
-        self.tx.execute(
-            "INSERT OR REPLACE INTO model_evidence (proposal, changed, new, body)
-             VALUES (?1, ?2, ?3, ?4)",
-            rusqlite::params![id, changed as i64, SqlDigest(evidence.new), SqlJson(evidence)],
-        )?;
+        self.put_of_text("model_evidence", id, evidence.new, evidence, changed)
+    }
+
+    /// Records a value about a proposal's text in a table, and replaces the former one.
+    fn put_of_text(
+        &self,
+        table: &'static str,
+        id: &str,
+        new: Digest,
+        value: &impl Serialize,
+        changed: u64,
+    ) -> DbResult<()> {
+        let sql = format!(
+            "INSERT OR REPLACE INTO {table} (proposal, changed, new, body) VALUES (?1, ?2, ?3, ?4)"
+        );
+        let values = rusqlite::params![id, changed as i64, SqlDigest(new), SqlJson(value)];
+        self.tx.execute(&sql, values)?;
         Ok(())
     }
 
