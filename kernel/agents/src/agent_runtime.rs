@@ -8,6 +8,7 @@ use skillhost_core::{ExtensionBuilder, ExtensionHost};
 use skillhost_payload::{CallContext, CallOrigin, Workspace};
 
 use crate::run_gate::RunGate;
+use crate::run_observer::RunObserver;
 use crate::runtime::NoticeSource;
 use crate::runtime::session::{RunSession, RunSessions};
 use crate::tool_reports::ToolReports;
@@ -42,6 +43,8 @@ struct AgentShared {
     tool_reports: ToolReports,
     /// The answers that replace the results of tools, in a test of agents.
     stubs: OnceLock<ToolStubs>,
+    /// The observer of runs and calls, where telemetry is exported.
+    observer: OnceLock<Arc<dyn RunObserver>>,
     /// Serializes changes of the configuration, including their reloads.
     configuring: tokio::sync::Mutex<()>,
 }
@@ -64,6 +67,7 @@ impl AgentRuntime {
             notices: OnceLock::new(),
             tool_reports: ToolReports::default(),
             stubs: OnceLock::new(),
+            observer: OnceLock::new(),
             configuring: tokio::sync::Mutex::default(),
         };
         Self { shared: Arc::new(shared) }
@@ -110,6 +114,15 @@ impl AgentRuntime {
 
     pub(crate) fn tool_stubs(&self) -> Option<&ToolStubs> {
         self.shared.stubs.get()
+    }
+
+    /// Sets the observer of runs and calls; the first one counts.
+    pub fn set_run_observer(&self, observer: Arc<dyn RunObserver>) {
+        let _ = self.shared.observer.set(observer);
+    }
+
+    pub(crate) fn run_observer(&self) -> Option<&dyn RunObserver> {
+        self.shared.observer.get().map(|observer| &**observer)
     }
 
     pub(crate) fn run_gate(&self) -> &RunGate {

@@ -11,6 +11,7 @@ mod exported;
 mod instructions;
 mod missing_tool;
 mod run_gate;
+mod run_observer;
 mod runtime;
 mod templates;
 mod tool_reports;
@@ -19,6 +20,7 @@ mod turn;
 
 pub use agent_runtime::{AgentRuntime, WeakAgentRuntime};
 pub use run_gate::RunGate;
+pub use run_observer::{ObservedCall, ObservedRun, ObservedSpan, RunObserver, SpanEnd, SpanPlace};
 pub use runtime::kernel_tools::kernel_tool_table;
 pub use runtime::session::RunSessions;
 pub use runtime::{

@@ -39,7 +39,7 @@ mod request_restart;
 mod request_secure_input;
 mod resolved_tool;
 mod run;
-mod run_call;
+pub(crate) mod run_call;
 mod run_control;
 mod run_start;
 mod run_state;

@@ -118,6 +118,7 @@ fn tool_spec() -> ToolSpec {
         effect: None,
         task: TaskSupport::Never,
         needs: vec!["shell:execute".to_owned()],
+        skill_use: None,
     }
 }
 

@@ -125,6 +125,7 @@ mod tests {
             effect: None,
             task: TaskSupport::Never,
             needs: Vec::new(),
+            skill_use: None,
         }))
     }
 

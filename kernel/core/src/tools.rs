@@ -447,6 +447,7 @@ mod tests {
             effect: None,
             task: TaskSupport::Never,
             needs: Vec::new(),
+            skill_use: None,
         }
     }
 

@@ -177,6 +177,7 @@ fn check_input(target: &str, spec: &TaskKindSpec, input: &str) -> Result<(), Cal
         effect: None,
         task: TaskSupport::Never,
         needs: Vec::new(),
+        skill_use: None,
     }));
     let mistakes = check.mistakes(&value);
     match mistakes.as_slice() {

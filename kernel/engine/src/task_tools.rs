@@ -233,6 +233,7 @@ fn new_spec(
         effect: Some(effect),
         task: TaskSupport::Never,
         needs: Vec::new(),
+        skill_use: None,
     }
 }
 

@@ -68,8 +68,8 @@ pub use task::{
 };
 pub use timestamp::{format_compact_time, format_minute, format_rfc3339, format_second};
 pub use tool::{
-    ApprovalPolicy, CallEffect, TaskSupport, ToolAudience, ToolCall, ToolOutput, ToolSpec,
-    object_schema,
+    ApprovalPolicy, CallEffect, SkillUse, SkillUseKind, TaskSupport, ToolAudience, ToolCall,
+    ToolOutput, ToolSpec, object_schema,
 };
 pub use tool_input::{InputAnswer, InputQuestion, InputRequest, InputResponse};
 pub use workspace::{Workspace, WorkspaceAccess};

@@ -48,6 +48,34 @@ pub struct ToolSpec {
     /// The capabilities that a call uses, such as `file:write`; empty for `tool:NAME` alone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub needs: Vec<String>,
+    /// The use of a skill by a call, for telemetry.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub skill_use: Option<SkillUse>,
+}
+
+/// The use of a skill by the calls of a tool, and the arguments that name the skill.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SkillUse {
+    /// The part of the skill that is used.
+    pub kind: SkillUseKind,
+    /// The argument with the id of the skill, or with a list of ids; a call without it uses the skill
+    /// that was loaded last.
+    pub skill_argument: String,
+    /// The argument with the path of the file in the skill.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path_argument: Option<String>,
+}
+
+/// The part of a skill that a call uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SkillUseKind {
+    /// Its instructions.
+    Instructions,
+    /// A file.
+    Resource,
+    /// A script, which is run.
+    Script,
 }
 
 impl ToolSpec {

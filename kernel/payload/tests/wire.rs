@@ -97,5 +97,6 @@ fn earlier_payloads_round_trip() {
         "tool_output": ToolOutput,
         "tool_spec": ToolSpec,
         "tool_spec_needs": ToolSpec,
+        "tool_spec_skill_use": ToolSpec,
     }
 }

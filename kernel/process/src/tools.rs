@@ -58,6 +58,7 @@ pub(crate) fn to_tool_spec(tool: Tool) -> Result<ToolSpec, CallError> {
         effect: (!read_only && hints.idempotent_hint == Some(true)).then_some(CallEffect::Keyed),
         task,
         needs,
+        skill_use: None,
     })
 }
 
@@ -190,6 +191,7 @@ mod tests {
             effect: None,
             task: TaskSupport::Never,
             needs: Vec::new(),
+            skill_use: None,
         };
         assert_eq!(read(&hints).unwrap(), expected);
     }

@@ -341,6 +341,7 @@ fn to_tool_spec(program: SkillProgram) -> ToolSpec {
         effect: None,
         task: TaskSupport::Never,
         needs: Vec::new(),
+        skill_use: None,
     }
 }
 

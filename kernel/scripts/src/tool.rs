@@ -12,7 +12,7 @@ use skillhost_home::{GrantStatus, KERNEL_OWNER, load_operator_policy};
 use skillhost_manifest::ExtensionId;
 use skillhost_payload::{
     ApprovalPolicy, CallContext, CallError, CallOrigin, ErrorKind, OperatorCommand, SkillTree,
-    TaskSupport, ToolAudience, ToolOutput, ToolSpec, object_schema,
+    SkillUse, SkillUseKind, TaskSupport, ToolAudience, ToolOutput, ToolSpec, object_schema,
 };
 use skillhost_policy::PolicyUse;
 use skillhost_sandbox::SandboxLauncher;
@@ -109,6 +109,11 @@ fn tool_spec() -> ToolSpec {
         effect: None,
         task: TaskSupport::Never,
         needs: vec!["script:run".to_owned()],
+        skill_use: Some(SkillUse {
+            kind: SkillUseKind::Script,
+            skill_argument: "skill".to_owned(),
+            path_argument: Some("path".to_owned()),
+        }),
     }
 }
 

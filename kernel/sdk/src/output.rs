@@ -34,6 +34,7 @@ impl ToolSpec {
             effect: None,
             task: TaskSupport::Never,
             needs: Vec::new(),
+            skill_use: None,
         })
     }
 

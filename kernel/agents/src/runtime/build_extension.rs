@@ -52,6 +52,7 @@ pub(super) fn tool_spec() -> ToolSpec {
         effect: None,
         task: TaskSupport::Never,
         needs: Vec::new(),
+        skill_use: None,
     }
 }
 

@@ -18,6 +18,7 @@ use skillhost_payload::{
 use super::run_call::{CallOutcome, RunCall};
 use super::run_state::{AgentRun, TurnContext};
 use super::{RunError, arguments};
+use crate::run_observer::{ObservedCall, SpanEnd};
 
 /// The length limit of a result for the model, in bytes.
 const ANSWER: usize = 64 * 1024;
@@ -132,10 +133,13 @@ impl AgentRun<'_> {
         reporter.flush().await;
         let result = match self.validate_call(turn, call) {
             Ok(arguments) => self.invoke(turn, open, &arguments).await?,
-            Err(text) if open.attempts == CallAttempts::None => {
-                ToolCallResult::from_error(call, text.0)
+            Err(text) => {
+                self.observe_invalid_call(turn, call);
+                match open.attempts {
+                    CallAttempts::None => ToolCallResult::from_error(call, text.0),
+                    _ => ToolCallResult::from_uncertain_call(call, Some(&text.0)),
+                }
             }
-            Err(text) => ToolCallResult::from_uncertain_call(call, Some(&text.0)),
         };
         // Results may quote tags of the kernel; neutralized, they cannot pass for them.
         let result = ToolCallResult { text: neutralize(&result.text).into_owned(), ..result };
@@ -163,6 +167,25 @@ impl AgentRun<'_> {
             None => {
                 Err(arguments::ToolArgumentsError(self.unknown_tool_error(&turn.tools, &call.name)))
             }
+        }
+    }
+
+    /// Observes a call that is not made because of its arguments, such as the name of a skill that
+    /// does not exist. The name of an unknown tool is a text of the model, so it is not observed.
+    fn observe_invalid_call(&self, turn: &TurnContext, call: &ModelToolCall) {
+        let Some(observer) = self.agents.run_observer() else { return };
+        let state = self.agents.extensions().state();
+        if let Ok(entry) = state.tools.find(&call.name, CallOrigin::Agent) {
+            let context =
+                CallContext { active_skills: self.session.skills.list(), ..turn.context.clone() };
+            let span = observer.start_call(&ObservedCall {
+                spec: &entry.spec,
+                arguments: &call.arguments,
+                context: &context,
+                root_thread_id: Some(&self.session.root_thread_id),
+                parent: self.session.span,
+            });
+            span.end(SpanEnd::Failed(ErrorKind::InvalidArgument));
         }
     }
 

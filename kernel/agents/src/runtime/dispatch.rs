@@ -23,6 +23,7 @@ use super::session::RunSession;
 use super::task_call::TaskCall;
 use crate::agent_runtime::AgentRuntime;
 use crate::missing_tool::explain_missing_tool;
+use crate::run_observer::CallObservation;
 use crate::turn::TurnRequest;
 
 /// The maker of a call, which keeps a record of its start.
@@ -99,140 +100,156 @@ impl AgentRuntime {
 
     fn dispatch_call<'a>(
         &'a self,
-        mut context: CallContext,
+        context: CallContext,
         name: &'a str,
         arguments: &'a str,
         maker: CallMaker<'a>,
     ) -> BoxFuture<'a, Result<CallOutcome, KernelError>> {
         Box::pin(async move {
-            let (call, task) = match maker {
-                CallMaker::Other => (None, None),
-                CallMaker::Model(call) => (Some(call), None),
-                CallMaker::Task(task) => (None, Some(task)),
-            };
-            let found = self.find_current_tool(&context, name).await?;
-            // A program has several names.
-            let name = &*found.entry.spec.name.clone();
-            let mut arguments = match call.and_then(RunCall::changed_arguments) {
-                Some(changed) => Cow::Owned(changed.to_owned()),
-                None => Cow::Borrowed(arguments),
-            };
-            found.entry.arguments.check(&arguments)?;
-            let session = self.session_for(&context);
-            // A call that makes this one has its time counted again after it.
-            let _waiting = session.as_ref().map(|run| run.budget.start_wait(context.call_id));
-            if let Some(session) = &session {
-                self.check_permitted(session, &found.entry)?;
-                self.check_capabilities(session, &context, &found.entry).await?;
-            }
-            if context.origin == CallOrigin::Agent
-                && let Some(stubs) = self.tool_stubs()
-                && let Some(output) = stubs.stub_output(&found.entry.owner, name)
-            {
-                return Ok(CallOutcome::Returned(output));
-            }
-            // Only the kernel may state an approved effect; a caller's value is dropped.
-            context.approved_effect = None;
-            if context.origin != CallOrigin::Operator {
-                context.operator_policy = None;
-            }
-            context.workspaces = self.workspaces_of_call(&context, session.as_deref()).await;
-            context.active_skills =
-                session.as_ref().map_or_else(Vec::new, |session| session.skills.list());
-            context.reads_files = match (&session, context.origin) {
-                (Some(session), _) => session.reads_files.load(Ordering::Relaxed),
-                // A person has a shell.
-                (None, origin) => origin == CallOrigin::Operator,
-            };
-            if let (Some(session), Some(call)) = (&session, call) {
-                let sha256 = found.extension_sha256();
-                let decided =
-                    self.resolve_uncertain_call(session, &context, call, &found.entry, sha256);
-                if let Some(outcome) = decided.await {
-                    return Ok(outcome);
-                }
-            }
-            let mut prepared = loop {
-                // A call that fails anyway fails before any approval is requested.
-                let mut prepared = self.prepare_call(&found, &context, name, &arguments).await?;
-                let shown =
-                    ApprovedCall { tool: &found, arguments: &arguments, prepared: &mut prepared };
-                match self.require_approval(&context, session.as_ref(), task, shown).await? {
-                    CallApproval::Granted => break prepared,
-                    CallApproval::Parked => return Ok(CallOutcome::Parked),
-                    CallApproval::Changed(changed) => match found.entry.arguments.check(&changed) {
-                        Ok(()) => arguments = Cow::Owned(changed),
-                        // The user is asked again, with the arguments as they were.
-                        Err(error) => {
-                            if let Some(session) = &session {
-                                let note = format!("changed arguments are not valid: {error}");
-                                session.reporter.note_once(note);
-                            }
-                        }
-                    },
-                }
-            };
-            context.approved_effect = prepared.effect.take();
-            if let Some(control) = session.as_ref().and_then(|session| session.control.as_ref()) {
-                // The wait for an approval may have outlasted the claim of the task.
-                control.check_call().await?;
-            }
-            // Only calls that are executed get an id, so it is set after the approval.
-            context.call_id = self.extensions().next_call_id();
-            let may_change = found.changes_skills();
-            if let Some(call) = call {
-                let changed = match &arguments {
-                    Cow::Owned(changed) => Some(changed.as_str()),
-                    Cow::Borrowed(_) => None,
-                };
-                // On disk before the call has an effect.
-                let effect = match &session {
-                    Some(session) => session.call_effect(&context, &found.entry),
-                    None => found.entry.spec.call_effect(),
-                };
-                call.start(effect, changed).await?;
-            }
-            if let Some(task) = task {
-                task.start_call(found.entry.spec.call_effect()).await?;
-            }
-            // Time counts only from here, as an approval may take days.
-            let _active = session.as_ref().map(|run| run.budget.start_call(context.call_id));
-            let remaining_ms =
-                session.as_ref().and_then(|run| run.budget.remaining_ms(Instant::now()));
-            let returned = match found.target {
-                ToolTarget::Extension(instance) => {
-                    call_extension(self, instance, context, remaining_ms, name, &arguments).await
-                }
-                ToolTarget::Builtin(plugin) => {
-                    context.deadline_ms = shorter(context.deadline_ms, remaining_ms);
-                    let returned = plugin.invoke(&context, name, &arguments, prepared).await;
-                    if session.as_ref().is_some_and(|session| session.is_parked(&context)) {
-                        return Ok(CallOutcome::Parked);
-                    }
-                    returned.map_err(KernelError::from)
-                }
-            };
-            let mut output = returned?;
-            let text_of = output.skill.clone().filter(|_| !output.is_error);
-            output.skills_change = match output.skills_change.take() {
-                Some(change) if may_change && !output.is_error => Some(change),
-                // A tool that only returns the text of a skill makes it active.
-                _ => text_of.clone().map(|skill| ActiveSkillsChange::Add(vec![skill])),
-            };
-            match (&session, &output.skills_change) {
-                (Some(session), Some(change)) if call.is_some() => session.skills.apply(change),
-                // Its result would state a change that no thread has.
-                (_, Some(_)) if text_of.is_none() => return Err(no_thread_error(name).into()),
-                _ => output.skills_change = None,
-            }
-            if let Cow::Owned(changed) = &arguments {
-                // The model would otherwise assume that its own arguments were used.
-                let changed = truncate(changed, MAX_CHANGED_BYTES);
-                let note = format!("\n(The user changed the arguments of this call to: {changed})");
-                output.text.push_str(&note);
-            }
-            Ok(CallOutcome::Returned(output))
+            let mut observation = CallObservation::new(self.run_observer());
+            let ended = self.make_call(context, name, arguments, maker, &mut observation).await;
+            observation.end(&ended);
+            ended
         })
+    }
+
+    /// Makes a call, from the lookup of its tool to its output.
+    async fn make_call(
+        &self,
+        mut context: CallContext,
+        name: &str,
+        arguments: &str,
+        maker: CallMaker<'_>,
+        observation: &mut CallObservation<'_>,
+    ) -> Result<CallOutcome, KernelError> {
+        let (call, task) = match maker {
+            CallMaker::Other => (None, None),
+            CallMaker::Model(call) => (Some(call), None),
+            CallMaker::Task(task) => (None, Some(task)),
+        };
+        let found = self.find_current_tool(&context, name).await?;
+        // A program has several names.
+        let name = &*found.entry.spec.name.clone();
+        let mut arguments = match call.and_then(RunCall::changed_arguments) {
+            Some(changed) => Cow::Owned(changed.to_owned()),
+            None => Cow::Borrowed(arguments),
+        };
+        let session = self.session_for(&context);
+        observation.describe(&found.entry.spec, &arguments, &context, session.as_deref());
+        found.entry.arguments.check(&arguments)?;
+        // A call that makes this one has its time counted again after it.
+        let _waiting = session.as_ref().map(|run| run.budget.start_wait(context.call_id));
+        if let Some(session) = &session {
+            self.check_permitted(session, &found.entry)?;
+            self.check_capabilities(session, &context, &found.entry).await?;
+        }
+        if context.origin == CallOrigin::Agent
+            && let Some(stubs) = self.tool_stubs()
+            && let Some(output) = stubs.stub_output(&found.entry.owner, name)
+        {
+            return Ok(CallOutcome::Returned(output));
+        }
+        // Only the kernel may state an approved effect; a caller's value is dropped.
+        context.approved_effect = None;
+        if context.origin != CallOrigin::Operator {
+            context.operator_policy = None;
+        }
+        context.workspaces = self.workspaces_of_call(&context, session.as_deref()).await;
+        context.active_skills =
+            session.as_ref().map_or_else(Vec::new, |session| session.skills.list());
+        context.reads_files = match (&session, context.origin) {
+            (Some(session), _) => session.reads_files.load(Ordering::Relaxed),
+            // A person has a shell.
+            (None, origin) => origin == CallOrigin::Operator,
+        };
+        if let (Some(session), Some(call)) = (&session, call) {
+            let sha256 = found.extension_sha256();
+            let decided =
+                self.resolve_uncertain_call(session, &context, call, &found.entry, sha256);
+            if let Some(outcome) = decided.await {
+                return Ok(outcome);
+            }
+        }
+        let mut prepared = loop {
+            // A call that fails anyway fails before any approval is requested.
+            let mut prepared = self.prepare_call(&found, &context, name, &arguments).await?;
+            let shown =
+                ApprovedCall { tool: &found, arguments: &arguments, prepared: &mut prepared };
+            match self.require_approval(&context, session.as_ref(), task, shown).await? {
+                CallApproval::Granted => break prepared,
+                CallApproval::Parked => return Ok(CallOutcome::Parked),
+                CallApproval::Changed(changed) => match found.entry.arguments.check(&changed) {
+                    Ok(()) => arguments = Cow::Owned(changed),
+                    // The user is asked again, with the arguments as they were.
+                    Err(error) => {
+                        if let Some(session) = &session {
+                            let note = format!("changed arguments are not valid: {error}");
+                            session.reporter.note_once(note);
+                        }
+                    }
+                },
+            }
+        };
+        context.approved_effect = prepared.effect.take();
+        if let Some(control) = session.as_ref().and_then(|session| session.control.as_ref()) {
+            // The wait for an approval may have outlasted the claim of the task.
+            control.check_call().await?;
+        }
+        // Only calls that are executed get an id, so it is set after the approval.
+        context.call_id = self.extensions().next_call_id();
+        let may_change = found.changes_skills();
+        if let Some(call) = call {
+            let changed = match &arguments {
+                Cow::Owned(changed) => Some(changed.as_str()),
+                Cow::Borrowed(_) => None,
+            };
+            // On disk before the call has an effect.
+            let effect = match &session {
+                Some(session) => session.call_effect(&context, &found.entry),
+                None => found.entry.spec.call_effect(),
+            };
+            call.start(effect, changed).await?;
+        }
+        if let Some(task) = task {
+            task.start_call(found.entry.spec.call_effect()).await?;
+        }
+        observation.start();
+        // Time counts only from here, as an approval may take days.
+        let _active = session.as_ref().map(|run| run.budget.start_call(context.call_id));
+        let remaining_ms = session.as_ref().and_then(|run| run.budget.remaining_ms(Instant::now()));
+        let returned = match found.target {
+            ToolTarget::Extension(instance) => {
+                call_extension(self, instance, context, remaining_ms, name, &arguments).await
+            }
+            ToolTarget::Builtin(plugin) => {
+                context.deadline_ms = shorter(context.deadline_ms, remaining_ms);
+                let returned = plugin.invoke(&context, name, &arguments, prepared).await;
+                if session.as_ref().is_some_and(|session| session.is_parked(&context)) {
+                    return Ok(CallOutcome::Parked);
+                }
+                returned.map_err(KernelError::from)
+            }
+        };
+        let mut output = returned?;
+        let text_of = output.skill.clone().filter(|_| !output.is_error);
+        output.skills_change = match output.skills_change.take() {
+            Some(change) if may_change && !output.is_error => Some(change),
+            // A tool that only returns the text of a skill makes it active.
+            _ => text_of.clone().map(|skill| ActiveSkillsChange::Add(vec![skill])),
+        };
+        match (&session, &output.skills_change) {
+            (Some(session), Some(change)) if call.is_some() => session.skills.apply(change),
+            // Its result would state a change that no thread has.
+            (_, Some(_)) if text_of.is_none() => return Err(no_thread_error(name).into()),
+            _ => output.skills_change = None,
+        }
+        if let Cow::Owned(changed) = &arguments {
+            // The model would otherwise assume that its own arguments were used.
+            let changed = truncate(changed, MAX_CHANGED_BYTES);
+            let note = format!("\n(The user changed the arguments of this call to: {changed})");
+            output.text.push_str(&note);
+        }
+        Ok(CallOutcome::Returned(output))
     }
 
     /// Explains a call without making it: the permissions of its program with their origins, or the

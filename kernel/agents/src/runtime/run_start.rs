@@ -23,6 +23,7 @@ use super::session_skills::SessionSkills;
 use super::skills::{ActiveSkills, activate_skill};
 use super::{RunControl, RunError, RunRequest};
 use crate::agent_runtime::AgentRuntime;
+use crate::run_observer::{ObservedRun, SpanEnd};
 use crate::turn::TurnRequest;
 
 /// The run that started another run.
@@ -282,12 +283,22 @@ impl AgentRuntime {
         let stated = agent.agent_manifest().capability_mode;
         let modes = &self.extensions().settings().capability_modes;
         let capability_mode = modes.effective_mode(agent.manifest.id.as_str(), stated);
+        let root_thread_id = parent
+            .as_ref()
+            .map_or_else(|| thread.id().to_owned(), |parent| parent.root_thread_id.clone());
+        let is_reply = matches!(prompt, RunInput::Prompt(_));
+        let span = self.run_observer().filter(|_| is_reply).map(|observer| {
+            observer.start_run(&ObservedRun {
+                agent_id: agent.manifest.id.as_str(),
+                root_thread_id: &root_thread_id,
+                parent: parent.as_ref().and_then(|parent| parent.span),
+            })
+        });
         let session = RunSession {
             id: thread.id().to_owned(),
-            root_thread_id: parent
-                .as_ref()
-                .map_or_else(|| thread.id().to_owned(), |parent| parent.root_thread_id.clone()),
+            root_thread_id,
             run_id: run_id.clone(),
+            span: span.as_ref().map(|span| span.place()),
             agent: agent.manifest.id.clone(),
             durable: message_id.is_some(),
             correlation_id: correlation_id
@@ -326,7 +337,6 @@ impl AgentRuntime {
             spent: RunUsage::default(),
             thread,
         };
-        let is_reply = matches!(prompt, RunInput::Prompt(_));
         let ended = match prompt {
             RunInput::Prompt(prompt) => run.run(prompt, message_id).await,
             RunInput::Compaction => run.compact_thread().await,
@@ -339,6 +349,12 @@ impl AgentRuntime {
             cost: spent.cost,
         });
         session.reporter.flush().await;
+        if let Some(span) = span {
+            span.end(match &ended {
+                Err(error) if !error.is_continued() => SpanEnd::Failed(error.kind()),
+                _ => SpanEnd::Done,
+            });
+        }
         let text = match ended {
             Ok(text) => text,
             Err(error) => {

@@ -18,6 +18,7 @@ use super::permissions::ToolPermissions;
 use super::reporter::RunReporter;
 use super::session_skills::SessionSkills;
 use super::skill_capabilities::SkillCapabilities;
+use crate::run_observer::SpanPlace;
 
 /// Every active run, and the approvals that last longer than one run.
 #[derive(Default)]
@@ -36,6 +37,8 @@ pub(crate) struct RunSession {
     /// The id of the root thread; differs from `id` in a delegated run.
     pub(crate) root_thread_id: String,
     pub(crate) run_id: String,
+    /// The place of the run in its trace, where telemetry is exported.
+    pub(crate) span: Option<SpanPlace>,
     pub(crate) agent: ExtensionId,
     /// True if the run continues in the next kernel process.
     pub(crate) durable: bool,

@@ -20,6 +20,7 @@ pub(super) fn new_spec(name: &str, description: &str, input_schema: serde_json::
         effect: None,
         task: TaskSupport::Never,
         needs: Vec::new(),
+        skill_use: None,
     }
 }
 

@@ -40,6 +40,7 @@ fn spec(name: &str) -> ToolSpec {
         effect: None,
         task: TaskSupport::Never,
         needs: Vec::new(),
+        skill_use: None,
     }
 }
 

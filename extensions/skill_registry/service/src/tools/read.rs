@@ -83,6 +83,7 @@ pub fn read_skill(
     let mut structured = json!({
         "generation": snapshot.generation(),
         "skill_id": args.skill_id,
+        "description": source.frontmatter.description,
         "digest": source.digest,
         "tokens": source.tokens,
         "large": source.tokens.get() > LARGE_SKILL,

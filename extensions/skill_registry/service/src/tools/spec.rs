@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 use skill_catalog::{Audience, Snapshot};
-use skillhost_payload::{ApprovalPolicy, TaskSupport, ToolAudience, ToolSpec, object_schema};
+use skillhost_payload::{
+    ApprovalPolicy, SkillUse, SkillUseKind, TaskSupport, ToolAudience, ToolSpec, object_schema,
+};
 
 use super::session::{LOAD_SKILLS, MAX_LOADED, READ_LOADED, UNLOAD_SKILLS};
 use super::values;
@@ -29,6 +31,7 @@ pub fn tool_specs(snapshot: &Snapshot, audience: Audience<'_>) -> Vec<ToolSpec> 
         effect: None,
         task: TaskSupport::Never,
         needs: Vec::new(),
+        skill_use: None,
     };
     vec![
         ToolSpec {
@@ -37,16 +40,27 @@ pub fn tool_specs(snapshot: &Snapshot, audience: Audience<'_>) -> Vec<ToolSpec> 
         },
         ToolSpec {
             changes_skills: true,
+            skill_use: skill_use(SkillUseKind::Instructions, "skill_id", None),
             ..reads(
                 "read_skill",
                 READ,
                 object_schema(&json!({ "skill_id": skill_id }), &["skill_id"]),
             )
         },
-        reads("read_skill_resource", RESOURCE, resource_schema(&skill_id)),
-        ToolSpec { changes_skills: true, ..reads(LOAD_SKILLS, LOAD, load_schema()) },
+        ToolSpec {
+            skill_use: skill_use(SkillUseKind::Resource, "skill_id", Some("path")),
+            ..reads("read_skill_resource", RESOURCE, resource_schema(&skill_id))
+        },
+        ToolSpec {
+            changes_skills: true,
+            skill_use: skill_use(SkillUseKind::Instructions, "names", None),
+            ..reads(LOAD_SKILLS, LOAD, load_schema())
+        },
         ToolSpec { changes_skills: true, ..reads(UNLOAD_SKILLS, UNLOAD, unload_schema()) },
-        reads(READ_LOADED, READ_FILE, read_loaded_schema()),
+        ToolSpec {
+            skill_use: skill_use(SkillUseKind::Resource, "skill", Some("path")),
+            ..reads(READ_LOADED, READ_FILE, read_loaded_schema())
+        },
         ToolSpec {
             output_schema: Some(values::propose_output_schema()),
             read_only: false,
@@ -61,6 +75,15 @@ pub fn tool_specs(snapshot: &Snapshot, audience: Audience<'_>) -> Vec<ToolSpec> 
             )
         },
     ]
+}
+
+/// Returns the use of a skill that the arguments of a tool name.
+fn skill_use(kind: SkillUseKind, skill: &str, path: Option<&str>) -> Option<SkillUse> {
+    Some(SkillUse {
+        kind,
+        skill_argument: skill.to_owned(),
+        path_argument: path.map(str::to_owned),
+    })
 }
 
 const LIST: &str = "Lists the available skills: id, description, tags, tokens. With a query, \

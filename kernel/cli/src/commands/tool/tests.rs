@@ -54,6 +54,7 @@ fn approval_of_code_of_skills_is_described() {
             effect: None,
             task: TaskSupport::Never,
             needs: Vec::new(),
+            skill_use: None,
         },
     };
     let granted = ApprovalPolicy::UnlessGranted;
