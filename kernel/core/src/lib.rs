@@ -61,6 +61,8 @@ pub use probe::{ProbeError, ProbeReport, probe_extension};
 pub use program_source::ProgramToolSource;
 pub use reload::elapsed_ms;
 pub use services::{HostServices, StateObserver};
-pub use skill_provider::{fetch_skill_generation, get_skill, get_skill_tree, list_skill_programs};
+pub use skill_provider::{
+    fetch_skill_generation, get_skill, get_skill_tree, list_skill_programs, report_script_run,
+};
 pub use state::KernelState;
 pub use tools::{ListedTools, ProgramTools, ToolEntry, ToolError, ToolTable, schema_error};

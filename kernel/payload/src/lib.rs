@@ -56,8 +56,9 @@ pub use review::{
 };
 pub use schedule::{RunTaskRequest, scheduler_interface};
 pub use skill::{
-    ActivateSkillRequest, ActiveSkill, SkillContent, SkillCreatedReport, SkillGeneration,
-    SkillProgram, SkillProgramKind, SkillProgramsRequest, SkillRequest, skill_interface,
+    ActivateSkillRequest, ActiveSkill, ScriptRunReport, SkillContent, SkillCreatedReport,
+    SkillGeneration, SkillProgram, SkillProgramKind, SkillProgramsRequest, SkillRequest,
+    skill_interface,
 };
 pub use skill_security::{SkillFileScope, SkillSecurity};
 pub use skill_tree::{SkillTree, SkillTreeFile, SkillTreeRequest};

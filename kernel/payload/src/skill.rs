@@ -21,6 +21,8 @@ pub mod skill_interface {
     pub const GET_TREE: &str = "get_tree";
     /// [`crate::SkillCreatedReport`] → `null`.
     pub const SKILL_CREATED: &str = "skill_created";
+    /// [`crate::ScriptRunReport`] → `null`. Sent after a script of a skill ran for an agent.
+    pub const SCRIPT_RAN: &str = "script_ran";
     /// [`crate::PublishedRequest`] → [`crate::PublishedSkills`].
     pub const LIST_PUBLISHED: &str = "list_published";
     /// [`crate::PublishedDetailsRequest`] → a list of [`crate::PublishedDetails`].
@@ -63,6 +65,15 @@ pub struct SkillRequest<'a> {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SkillCreatedReport {
     /// The context of the call that created the skill, unchanged.
+    pub context: CallContext,
+    /// The id of the skill.
+    pub skill_id: String,
+}
+
+/// A report that a script of a skill ran.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ScriptRunReport {
+    /// The context of the call that ran it.
     pub context: CallContext,
     /// The id of the skill.
     pub skill_id: String,

@@ -12,10 +12,11 @@ use skillhost_payload::{
     ExtensionInit, HandleEventRequest, InboundOutcome, IncomingMessage, OutgoingMessage,
     PressedButton, PublishedBody, PublishedDetails, PublishedDetailsRequest, PublishedEntry,
     PublishedPrompt, PublishedPromptRequest, PublishedRequest, PublishedSkills,
-    PublishedUriRequest, ReviewDecision, ReviewOffer, ReviewRequest, RunTaskRequest, SecretRequest,
-    SecretValue, SendOutcome, SkillContent, SkillCreatedReport, SkillGeneration, SkillRef,
-    SkillRequest, SkillSecurity, SkillVersionFile, SkillVersionRequest, SkillVersionSummary,
-    SubscribeRequest, SubscriptionId, ToolCall, ToolEffect, ToolOutput, ToolSpec, UserNotice,
+    PublishedUriRequest, ReviewDecision, ReviewOffer, ReviewRequest, RunTaskRequest,
+    ScriptRunReport, SecretRequest, SecretValue, SendOutcome, SkillContent, SkillCreatedReport,
+    SkillGeneration, SkillRef, SkillRequest, SkillSecurity, SkillVersionFile, SkillVersionRequest,
+    SkillVersionSummary, SubscribeRequest, SubscriptionId, ToolCall, ToolEffect, ToolOutput,
+    ToolSpec, UserNotice,
 };
 
 /// Parses every line as a type and writes it again.
@@ -79,6 +80,7 @@ fn earlier_payloads_round_trip() {
         "review_offer": ReviewOffer,
         "review_request": ReviewRequest,
         "run_task": RunTaskRequest,
+        "script_ran": ScriptRunReport,
         "secret_request": SecretRequest,
         "secret_value": SecretValue,
         "send_outcome": SendOutcome,

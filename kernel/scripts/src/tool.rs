@@ -6,7 +6,9 @@ use std::sync::{Arc, Weak};
 use async_trait::async_trait;
 use serde::Deserialize;
 use serde_json::json;
-use skillhost_core::{ExtensionHost, Plugin, PreparedCall, ToolTable, get_skill_tree};
+use skillhost_core::{
+    ExtensionHost, Plugin, PreparedCall, ToolTable, get_skill_tree, report_script_run,
+};
 use skillhost_files::remove_abandoned_runs;
 use skillhost_home::{GrantStatus, KERNEL_OWNER, load_operator_policy};
 use skillhost_manifest::ExtensionId;
@@ -226,7 +228,7 @@ impl Plugin for ScriptTool {
 
     async fn invoke(
         &self,
-        _: &CallContext,
+        context: &CallContext,
         _: &str,
         _: &str,
         prepared: PreparedCall,
@@ -236,6 +238,12 @@ impl Plugin for ScriptTool {
         let plan = plan.ok_or_else(|| {
             CallError::new(ErrorKind::Denied, "the run was not prepared for its approval")
         })?;
-        Ok(plan.run().await?.to_tool_output())
+        let result = plan.run().await?;
+        if let Some(host) = self.host.upgrade()
+            && let Some(provider) = host.skill_provider()
+        {
+            report_script_run(&provider, context, &result.skill, host.limits().tool).await;
+        }
+        Ok(result.to_tool_output())
     }
 }

@@ -212,6 +212,16 @@ pub trait SkillProvider: Send + Sync + 'static {
         ))
     }
 
+    /// Counts a run of a script of a skill, for the agent of the call that ran it.
+    ///
+    /// By default nothing is counted.
+    ///
+    /// # Errors
+    /// Errors are logged; the result of the script does not depend on them.
+    async fn script_ran(&self, _cx: &CallContext, _skill_id: &str) -> Result<()> {
+        Ok(())
+    }
+
     /// Lists the skills that a client outside of the kernel may see, sorted by id.
     ///
     /// The scope is that of the context. By default no skill is published.

@@ -30,6 +30,7 @@ struct SkillRow {
     stats: SkillStats,
     offered: u64,
     surfaced: u64,
+    scripts: u64,
     bounced: u64,
 }
 
@@ -55,7 +56,7 @@ pub(super) fn cmd_skill_stats(session: &CliContext, args: &StatsArgs) -> Command
     }
     let rows: Vec<Vec<String>> = skills
         .iter()
-        .map(|SkillRow { stats, offered, surfaced, bounced }| {
+        .map(|SkillRow { stats, offered, surfaced, scripts, bounced }| {
             let last = stats.last_ms;
             vec![
                 stats.skill_id.clone(),
@@ -63,6 +64,7 @@ pub(super) fn cmd_skill_stats(session: &CliContext, args: &StatsArgs) -> Command
                 surfaced.to_string(),
                 stats.reads.to_string(),
                 stats.resource_reads.to_string(),
+                scripts.to_string(),
                 bounced.to_string(),
                 stats.agents.to_string(),
                 stats.sessions.to_string(),
@@ -77,6 +79,7 @@ pub(super) fn cmd_skill_stats(session: &CliContext, args: &StatsArgs) -> Command
         TableColumn::fixed("surfaced").with_rank(6),
         TableColumn::fixed("reads"),
         TableColumn::fixed("files").with_rank(4),
+        TableColumn::fixed("scripts").with_rank(8),
         TableColumn::fixed("bounced").with_rank(5),
         TableColumn::fixed("agents").with_rank(3),
         TableColumn::fixed("sessions").with_rank(2),
@@ -90,13 +93,13 @@ pub(super) fn cmd_skill_stats(session: &CliContext, args: &StatsArgs) -> Command
 /// Joins the statistics by skill: the most read skills first, then the most offered ones.
 fn merge(reads: Vec<SkillStats>, usage: Vec<SkillUsage>) -> Vec<SkillRow> {
     let mut rows: BTreeMap<String, SkillRow> = BTreeMap::new();
-    let row = |stats| SkillRow { stats, offered: 0, surfaced: 0, bounced: 0 };
+    let row = |stats| SkillRow { stats, offered: 0, surfaced: 0, scripts: 0, bounced: 0 };
     rows.extend(reads.into_iter().map(|stats| (stats.skill_id.clone(), row(stats))));
     for SkillUsage { skill_id, counts, .. } in usage {
         let entry = rows.entry(skill_id.clone());
         let entry = entry.or_insert_with(|| row(SkillStats { skill_id, ..SkillStats::default() }));
         (entry.offered, entry.surfaced) = (counts.offered, counts.surfaced);
-        entry.bounced = counts.bounced;
+        (entry.scripts, entry.bounced) = (counts.scripts, counts.bounced);
     }
     let mut rows: Vec<SkillRow> = rows.into_values().collect();
     // Stable: ids decide last.
@@ -129,14 +132,14 @@ fn print_agents(
     let rows: Vec<Vec<String>> = agents
         .into_iter()
         .map(|(agent, counts)| {
-            let UsageCounts { offered, surfaced, reads, resource_reads, bounced } = counts;
-            let counts = [offered, surfaced, reads, resource_reads, bounced];
+            let UsageCounts { offered, surfaced, reads, resource_reads, scripts, bounced } = counts;
+            let counts = [offered, surfaced, reads, resource_reads, scripts, bounced];
             let agent = if agent.is_empty() { "-" } else { agent };
             [agent.to_owned()].into_iter().chain(counts.map(|count| count.to_string())).collect()
         })
         .collect();
-    let columns =
-        ["agent", "offered", "surfaced", "reads", "files", "bounced"].map(TableColumn::fixed);
+    let columns = ["agent", "offered", "surfaced", "reads", "files", "scripts", "bounced"]
+        .map(TableColumn::fixed);
     session.output.print_table(&columns, &rows)?;
     Ok(exit::OK)
 }

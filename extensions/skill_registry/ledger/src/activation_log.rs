@@ -25,6 +25,8 @@ pub struct ActivationLog {
     dropped: AtomicU64,
     offers: Arc<OfferLog>,
     bounces: Mutex<BounceTracker>,
+    /// The runs of scripts that are not written yet.
+    scripts: Mutex<UsageMap>,
     unwritten: Mutex<UnwrittenUsage>,
 }
 
@@ -67,6 +69,7 @@ impl ActivationLog {
             dropped: AtomicU64::new(0),
             offers,
             bounces: Mutex::default(),
+            scripts: Mutex::default(),
             unwritten: Mutex::new(UnwrittenUsage { receiver, batch, usage, offers_at: None }),
         }
     }
@@ -75,6 +78,14 @@ impl ActivationLog {
     /// script: its last read does not count as bounced.
     pub fn note_use(&self, session_id: &str, agent_id: &str, skill_id: &str) {
         lock(&self.bounces).note_use(session_id, agent_id, skill_id);
+    }
+
+    /// Counts a run of a script of a skill.
+    pub fn count_script_run(&self, at: SystemTime, agent_id: &str, skill_id: &str) {
+        let since = at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let day = utc_day(i64::try_from(since.as_millis()).unwrap_or(i64::MAX));
+        let key = (day, skill_id.into(), agent_id.into());
+        lock(&self.scripts).entry(key).or_default().scripts += 1;
     }
 
     /// Queues a read without waiting for the disk; returns `true` if a batch is full now.
@@ -109,6 +120,9 @@ impl ActivationLog {
             *offers_at = Some(now);
         }
         lock(&self.bounces).drain_into(usage);
+        for (key, counts) in lock(&self.scripts).drain() {
+            usage.entry(key).or_default().add(&counts);
+        }
         // While the ledger cannot be written, no more reads are kept than the channel holds.
         batch.extend(receiver.try_iter().take(CAPACITY - batch.len()));
         self.waiting.store(0, Ordering::Relaxed);

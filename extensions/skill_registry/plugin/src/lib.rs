@@ -187,6 +187,11 @@ impl SkillProvider for SkillRegistry {
         self.watch.poll_fully().await
     }
 
+    async fn script_ran(&self, cx: &CallContext, skill_id: &str) -> Result<()> {
+        self.registry.count_script_run(cx, skill_id);
+        Ok(())
+    }
+
     async fn list_published(&self, cx: &CallContext) -> Result<PublishedSkills> {
         Ok(self.publication.list(audience_of(cx)))
     }

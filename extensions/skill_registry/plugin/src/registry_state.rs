@@ -19,7 +19,8 @@ use skillhost_sdk::tokio::select;
 use skillhost_sdk::tokio::sync::{Mutex, Notify};
 use skillhost_sdk::tokio::time::sleep;
 use skillhost_sdk::{
-    ReviewDecision, ReviewOffer, ReviewQuestion, SkillVersionFile, SkillVersionSummary, serde_json,
+    CallOrigin, ReviewDecision, ReviewOffer, ReviewQuestion, SkillVersionFile, SkillVersionSummary,
+    serde_json,
 };
 
 use crate::bridge::{log_messages, run_blocking, to_extension_error, to_tool_output};
@@ -167,6 +168,13 @@ impl RegistryState {
     pub(crate) fn check_use(&self, cx: &CallContext, skill_id: &str) -> Result<()> {
         let note_use = |()| self.log.note_use(&cx.session_id, &cx.agent_id, skill_id);
         self.check_eligible(cx, skill_id).map(note_use)
+    }
+
+    /// Counts a run of a script. A person's own runs are no use by an agent.
+    pub(crate) fn count_script_run(&self, cx: &CallContext, skill_id: &str) {
+        if cx.origin != CallOrigin::Operator {
+            self.log.count_script_run(SystemTime::now(), &cx.agent_id, skill_id);
+        }
     }
 
     /// Writes the queued readings and all counts.

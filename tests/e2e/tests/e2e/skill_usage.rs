@@ -2,7 +2,7 @@
 
 use mock_model::{MockModel, Step, Wire};
 use serde_json::{Value, json};
-use test_support::TestHome;
+use test_support::{TestHome, can_isolate, program};
 
 use crate::agents_scene::{agents_home_on, ask_agent};
 use crate::fixtures::skill_md;
@@ -17,13 +17,13 @@ fn usage_home(mock: &MockModel) -> TestHome {
         .file("sandbox/skills/code-review/notes.md", "Notes.")
 }
 
-/// Returns the counts of a skill: offered, surfaced, reads, files and bounced.
+/// Returns the counts of a skill: offered, surfaced, reads, files, scripts and bounced.
 fn counts(home: &TestHome, skill: &str) -> Vec<Value> {
     let stats = home.skillhost(["skill", "stats", "--json"]).success().json();
     let skills = stats["skills"].as_array().unwrap();
     let found = skills.iter().find(|row| row["skill_id"] == skill);
     let found = found.unwrap_or_else(|| panic!("{stats}"));
-    ["offered", "surfaced", "reads", "resource_reads", "bounced"]
+    ["offered", "surfaced", "reads", "resource_reads", "scripts", "bounced"]
         .map(|name| found[name].clone())
         .to_vec()
 }
@@ -42,17 +42,17 @@ fn run_counts_offers_and_bounces() {
     let home = usage_home(&mock);
     ask_agent(&home, "worker", "The door creaks").success();
     // Three turns; the first skill was left for the second one.
-    assert_eq!(json!(counts(&home, "code-review")), json!([3, 0, 1, 0, 1]));
-    assert_eq!(json!(counts(&home, "door-care")), json!([3, 0, 1, 0, 0]));
+    assert_eq!(json!(counts(&home, "code-review")), json!([3, 0, 1, 0, 0, 1]));
+    assert_eq!(json!(counts(&home, "door-care")), json!([3, 0, 1, 0, 0, 0]));
     // In the next run its file is used before.
     ask_agent(&home, "worker", "Review the door").success();
-    assert_eq!(json!(counts(&home, "code-review")), json!([7, 0, 2, 1, 1]));
-    assert_eq!(json!(counts(&home, "door-care")), json!([7, 0, 2, 0, 0]));
+    assert_eq!(json!(counts(&home, "code-review")), json!([7, 0, 2, 1, 0, 1]));
+    assert_eq!(json!(counts(&home, "door-care")), json!([7, 0, 2, 0, 0, 0]));
     let table = home.skillhost(["skill", "stats", "code-review"]).success().stdout;
     let table: Vec<Vec<&str>> = table.lines().map(|l| l.split_whitespace().collect()).collect();
     let expected = [
-        vec!["agent", "offered", "surfaced", "reads", "files", "bounced"],
-        vec!["worker", "7", "0", "2", "1", "1"],
+        vec!["agent", "offered", "surfaced", "reads", "files", "scripts", "bounced"],
+        vec!["worker", "7", "0", "2", "1", "0", "1"],
     ];
     assert_eq!(table, expected);
     let days = home.skillhost(["skill", "stats", "code-review", "--json"]).success().json();
@@ -61,12 +61,38 @@ fn run_counts_offers_and_bounces() {
 }
 
 #[test]
+fn script_runs_are_counted() {
+    if !can_isolate() || program("bash").is_none() {
+        return;
+    }
+    const RUN: &str = r#"{"path":"scripts/a.sh"}"#;
+    let mock = MockModel::with([
+        Step::calls("read_skill", OTHER),
+        Step::calls("skills.run_script", RUN),
+        Step::calls("skills.run_script", RUN),
+        Step::calls("read_skill", REVIEW),
+        Step::text("Oiled."),
+    ]);
+    let home = usage_home(&mock).file("sandbox/skills/door-care/scripts/a.sh", "exit 1\n");
+    let shown = home.skillhost(["skill", "show", "door-care", "--json"]).success().json();
+    let digest = shown["scripts"]["digest"].as_str().unwrap();
+    let approve = ["skill", "approve-scripts", "door-care", "--yes", "--digest", digest];
+    home.skillhost(approve).success();
+    ask_agent(&home, "worker", "Oil the door").success();
+    // A script that fails has run as well, and a skill whose script ran did not bounce.
+    assert_eq!(json!(counts(&home, "door-care")), json!([5, 0, 1, 0, 2, 0]));
+    // An operator's own run is no use by an agent.
+    home.skillhost(["skill", "run", "door-care", "scripts/a.sh"]).exits(1);
+    assert_eq!(json!(counts(&home, "door-care")), json!([5, 0, 1, 0, 2, 0]));
+}
+
+#[test]
 fn operator_calls_are_no_use() {
     let mock = MockModel::with([]);
     let home = usage_home(&mock);
     home.skillhost(["tool", "call", "read_skill", REVIEW]).success();
     // The read is logged, as before.
-    assert_eq!(json!(counts(&home, "code-review")), json!([0, 0, 1, 0, 0]));
+    assert_eq!(json!(counts(&home, "code-review")), json!([0, 0, 1, 0, 0, 0]));
     let output = home.skillhost(["skill", "stats", "code-review"]).success();
     assert!(output.stderr.contains("`code-review` was offered to no agent"), "{output}");
 }

@@ -24,6 +24,8 @@ pub struct UsageCounts {
     pub reads: u64,
     /// The number of reads of its resources.
     pub resource_reads: u64,
+    /// The number of runs of its scripts.
+    pub scripts: u64,
     /// The number of reads of its instructions after which another skill was read within three tool
     /// calls, and this one was not used.
     pub bounced: u64,
@@ -36,6 +38,7 @@ impl UsageCounts {
         self.surfaced += other.surfaced;
         self.reads += other.reads;
         self.resource_reads += other.resource_reads;
+        self.scripts += other.scripts;
         self.bounced += other.bounced;
     }
 }

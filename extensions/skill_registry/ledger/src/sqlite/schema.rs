@@ -11,6 +11,7 @@ const STEPS: &[M<'static>] = &[
     M::up(ACCEPTANCE),
     M::up(MODEL_EVIDENCE),
     M::up(USAGE),
+    M::up(SCRIPT_USAGE),
 ];
 
 /// The steps in the form of the library.
@@ -238,6 +239,11 @@ CREATE TABLE usage_days (
     bounced INTEGER NOT NULL,
     PRIMARY KEY (skill_id, day, agent_id)
 ) STRICT, WITHOUT ROWID;
+";
+
+/// Runs of the scripts of skills, in the same rows.
+const SCRIPT_USAGE: &str = "
+ALTER TABLE usage_days ADD COLUMN scripts INTEGER NOT NULL DEFAULT 0;
 ";
 
 /// The table of the full-text index, under the name that SQLite uses in messages.

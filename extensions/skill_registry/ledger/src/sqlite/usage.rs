@@ -7,21 +7,23 @@ use crate::records::activation::{ActivationKind, SkillActivation};
 use crate::records::usage::{SkillUsage, UsageCounts, UsageDay, UsageMap, utc_day};
 
 /// The columns of the counts, summed up.
-const SUMS: &str = "sum(offered), sum(surfaced), sum(reads), sum(resource_reads), sum(bounced)";
+const SUMS: &str = "sum(offered), sum(surfaced), sum(reads), sum(resource_reads), sum(bounced), \
+                    sum(scripts)";
 
 impl LedgerTransaction<'_> {
     /// Adds counts to those of the day.
     pub(crate) fn add_usage(&self, usage: &UsageMap) -> DbResult<()> {
         let mut statement = self.tx.prepare(
             "INSERT INTO usage_days
-                 (day, skill_id, agent_id, offered, surfaced, reads, resource_reads, bounced)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+                 (day, skill_id, agent_id, offered, surfaced, reads, resource_reads, bounced, scripts)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
              ON CONFLICT DO UPDATE SET
                  offered = offered + excluded.offered,
                  surfaced = surfaced + excluded.surfaced,
                  reads = reads + excluded.reads,
                  resource_reads = resource_reads + excluded.resource_reads,
-                 bounced = bounced + excluded.bounced",
+                 bounced = bounced + excluded.bounced,
+                 scripts = scripts + excluded.scripts",
         )?;
         for ((day, skill_id, agent_id), counts) in usage {
             // The counts of one interval are far below the limit of the column.
@@ -35,6 +37,7 @@ impl LedgerTransaction<'_> {
                 count(counts.reads),
                 count(counts.resource_reads),
                 count(counts.bounced),
+                count(counts.scripts),
             ))?;
         }
         Ok(())
@@ -90,5 +93,6 @@ fn counts_from_row(row: &Row<'_>, first: usize) -> rusqlite::Result<UsageCounts>
         reads: count(2)?,
         resource_reads: count(3)?,
         bounced: count(4)?,
+        scripts: count(5)?,
     })
 }
