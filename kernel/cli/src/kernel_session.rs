@@ -8,11 +8,12 @@ use skillhost_builder::CargoExtensionBuilder;
 use skillhost_console::WebConsole;
 use skillhost_control::ControlRequest;
 use skillhost_core::PluginLoader;
-use skillhost_home::{Home, Settings};
+use skillhost_home::{Home, Settings, TelemetrySettings};
 use skillhost_kernel::control;
 use skillhost_kernel::{BootOptions, Kernel};
 use skillhost_models::{LiveModels, ModelRegistry, home_keys, keys_of_environment};
 use skillhost_process::ProcessSupervisor;
+use skillhost_telemetry::TelemetryExport;
 use skillhost_terminal::{CliContext, CliError, parse_answer};
 use tokio::task::JoinHandle;
 
@@ -55,7 +56,7 @@ pub(crate) fn with_kernel<'a, T>(
 ) -> Result<T, CliError> {
     let booted = boot_kernel(session)?;
     session.block_on(Box::pin(async move {
-        let own = booted.await;
+        let own = booted.await?;
         let result = work(own.kernel.clone()).await;
         // An error of `work` is returned only after the shutdown, which extensions rely on.
         own.shut_down().await;
@@ -69,14 +70,28 @@ pub(crate) fn boot_options(session: &CliContext, home: Home, settings: Settings)
     BootOptions { installation, bundled, ..BootOptions::new(home, settings) }
 }
 
-/// A booted kernel, and the heartbeat for its supervisor.
+/// Starts the export of telemetry that the settings name; must be called in the runtime.
+///
+/// # Errors
+/// A usage error if the program cannot send to a collector.
+pub(crate) fn start_telemetry(
+    settings: &TelemetrySettings,
+) -> Result<Option<TelemetryExport>, CliError> {
+    TelemetryExport::start(settings)
+        .map_err(|error| CliError::usage(error.to_string()).with_hint(error.hint()))
+}
+
+/// A booted kernel, the export of its runs, and the heartbeat for its supervisor.
 struct BootedKernel {
     kernel: Kernel,
+    telemetry: Option<TelemetryExport>,
     heartbeat: Option<JoinHandle<()>>,
 }
 
 /// Returns the boot of a kernel for a trusted home.
-fn boot_kernel(session: &CliContext) -> Result<LocalBoxFuture<'static, BootedKernel>, CliError> {
+fn boot_kernel(
+    session: &CliContext,
+) -> Result<LocalBoxFuture<'static, Result<BootedKernel, CliError>>, CliError> {
     let home = session.trusted_home()?;
     let settings = session.settings(&home)?.settings;
     let settings_file = Some(home.settings_file());
@@ -85,17 +100,21 @@ fn boot_kernel(session: &CliContext) -> Result<LocalBoxFuture<'static, BootedKer
     let supervised = is_supervised();
     let supervisor = SupervisorLink::of_this_process().inspect(|link| link.alive());
     let loaders: Vec<Arc<dyn PluginLoader>> = vec![Arc::new(ProcessSupervisor::default())];
-    let build = settings.build.clone();
+    let (build, telemetry) = (settings.build.clone(), settings.telemetry.clone());
     let options = boot_options(session, home, settings);
     let builder = CargoExtensionBuilder::new(&options.home, build, options.installation.as_ref());
     let builder = Arc::new(builder);
     let options = BootOptions { settings_file, models, loaders, supervised, builder, ..options };
     Ok(Box::pin(async move {
+        let telemetry = start_telemetry(&telemetry)?;
         // On a thread of the runtime: the heartbeat stops if all of them are blocked.
         let heartbeat = supervisor.map(|link| tokio::spawn(link.stay_alive()));
         let kernel = Kernel::boot(options).await;
         kernel.set_console(Arc::new(WebConsole::default()));
-        BootedKernel { kernel, heartbeat }
+        if let Some(export) = &telemetry {
+            kernel.agents().set_run_observer(export.observer());
+        }
+        Ok(BootedKernel { kernel, telemetry, heartbeat })
     }))
 }
 
@@ -103,6 +122,9 @@ impl BootedKernel {
     fn shut_down(self) -> LocalBoxFuture<'static, ()> {
         Box::pin(async move {
             self.kernel.shutdown().await;
+            if let Some(export) = self.telemetry {
+                export.shut_down().await;
+            }
             if let Some(heartbeat) = self.heartbeat {
                 heartbeat.abort();
             }

@@ -48,11 +48,12 @@ pub use rejection::{LoadPhase, LoadRejection};
 pub use reserved_ids::{ADDED, KERNEL_OWNER, OPERATOR_SOURCE, RESERVED_IDS};
 pub use secrets::{SecretStore, SecretStoreError};
 pub use settings::{
-    BuildSettings, ChannelSettings, ConfigOverrides, EventsSettings, LoadedSettings, McpCatalog,
-    McpCatalogGlobs, McpCatalogKeyword, McpReviewMode, McpSettings, ModelDefinition,
-    ModelNameError, ModelsSettings, ProcessSettings, ProviderProtocol, ProviderSettings,
-    SettingProvenance, Settings, SettingsError, SupervisorSettings, TokenPrice, WorkspaceSettings,
-    add_default_rows, load_overrides, overrides_path, store_overrides,
+    BuildSettings, ChannelSettings, ConfigOverrides, EventsSettings, GenAiConventions,
+    LoadedSettings, McpCatalog, McpCatalogGlobs, McpCatalogKeyword, McpReviewMode, McpSettings,
+    ModelDefinition, ModelNameError, ModelsSettings, ProcessSettings, ProviderProtocol,
+    ProviderSettings, SettingProvenance, Settings, SettingsError, SupervisorSettings,
+    TelemetrySettings, TokenPrice, WorkspaceSettings, add_default_rows, load_overrides,
+    overrides_path, store_overrides,
 };
 pub use similar_names::suggest_similar;
 pub use timestamp::now_ms;

@@ -30,6 +30,7 @@ mod processes;
 mod provenance;
 mod supervisor;
 mod tasks;
+mod telemetry;
 mod tool_aliases;
 mod workspaces;
 
@@ -48,6 +49,7 @@ pub use processes::ProcessSettings;
 pub use provenance::{SettingProvenance, add_default_rows};
 pub use supervisor::SupervisorSettings;
 use tasks::TaskStoreSettings;
+pub use telemetry::{GenAiConventions, TelemetrySettings};
 use tool_aliases::ToolAliases;
 pub use workspaces::WorkspaceSettings;
 
@@ -102,6 +104,9 @@ pub struct Settings {
     /// The store of background tasks and questions.
     #[serde(skip_serializing_if = "TaskStoreSettings::is_default")]
     pub tasks: TaskStoreSettings,
+    /// The export of runs and calls of tools as OpenTelemetry traces.
+    #[serde(skip_serializing_if = "TelemetrySettings::is_default")]
+    pub telemetry: TelemetrySettings,
     /// Further names of tools, by which skills require them.
     #[serde(skip_serializing_if = "ToolAliases::is_empty")]
     pub tool_aliases: ToolAliases,
@@ -191,6 +196,7 @@ impl Settings {
                         "models__",
                         "processes__",
                         "supervisor__",
+                        "telemetry__",
                     ]
                     .iter()
                     .any(|prefix| key.starts_with(prefix))

@@ -13,6 +13,8 @@ mod commands;
 mod edges;
 #[path = "tidy/exports.rs"]
 mod exports;
+#[path = "tidy/imports.rs"]
+mod imports;
 #[path = "tidy/invariants.rs"]
 mod invariants;
 #[path = "tidy/language.rs"]

@@ -25,7 +25,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::{LabeledRoot, McpArgs, McpCommand, ServeArgs};
-use crate::kernel_session::{boot_options, open_models};
+use crate::kernel_session::{boot_options, open_models, start_telemetry};
 use folder::DirectoryBackend;
 
 /// The extension whose configuration names the skill roots.
@@ -90,11 +90,16 @@ fn serve_home(
     let tasks = client_tasks(&home, &settings);
     let models = Arc::new(open_models(session, &home, &settings));
     let loaders: Vec<Arc<dyn PluginLoader>> = vec![Arc::new(ProcessSupervisor::default())];
+    let telemetry = settings.telemetry.clone();
     let options = BootOptions { models, loaders, ..boot_options(session, home, settings) };
     session.block_on(Box::pin(async {
         // Installed before the first output: a client may send a signal as soon as it reads a line.
         let stop = stop_on_signal()?;
+        let telemetry = start_telemetry(&telemetry)?;
         let kernel = Kernel::boot(options).await;
+        if let Some(export) = &telemetry {
+            kernel.agents().set_run_observer(export.observer());
+        }
         for rejected in &kernel.report().rejected {
             session
                 .output
@@ -110,6 +115,9 @@ fn serve_home(
                 .with_hint("correct mcp.catalog in skillhost.yaml")),
         };
         kernel.shutdown().await;
+        if let Some(export) = telemetry {
+            export.shut_down().await;
+        }
         served
     }))?
 }

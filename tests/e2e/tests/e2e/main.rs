@@ -135,6 +135,8 @@ mod task_kills;
 mod tasks;
 mod telegram;
 mod telegram_kills;
+mod telemetry;
+mod telemetry_collector;
 mod terminal_width;
 mod tool;
 mod tool_tasks;

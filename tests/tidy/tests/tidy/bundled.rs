@@ -1,6 +1,6 @@
 //! The extensions in the program, which are compiled from the sources of the libraries.
 
-use super::edges::packages;
+use super::imports::packages;
 
 /// The extensions, and the packages that compile their sources for the program.
 const BUNDLED: &[(&str, &str)] = &[

@@ -16,7 +16,7 @@ pub(super) const LAYERS: &[&[&str]] = &[
     ],
     &["skillhost-kernel", "skillhost-mcp", "skillhost-chat", "skill-commands", "skill-registry"],
     &["skillhost-programs", "skillhost-engine", "skill-test-command"],
-    &["skillhost-handlers", "skill-testing"],
+    &["skillhost-handlers", "skillhost-telemetry", "skill-testing"],
     &[
         "skillhost-agents",
         "skillhost-process",
