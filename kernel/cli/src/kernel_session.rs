@@ -122,6 +122,7 @@ impl BootedKernel {
     fn shut_down(self) -> LocalBoxFuture<'static, ()> {
         Box::pin(async move {
             self.kernel.shutdown().await;
+            // Only now: the runs that the shutdown ended have spans as well.
             if let Some(export) = self.telemetry {
                 export.shut_down().await;
             }

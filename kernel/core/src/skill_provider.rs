@@ -5,8 +5,8 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use serde::de::DeserializeOwned;
 use skillhost_payload::{
-    CallContext, CallError, CallOrigin, ErrorKind, ScriptRunReport, SkillContent, SkillGeneration,
-    SkillProgram, SkillProgramsRequest, SkillRequest, SkillTree, SkillTreeRequest, skill_interface,
+    CallContext, CallError, CallOrigin, ErrorKind, SkillContent, SkillGeneration, SkillProgram,
+    SkillProgramsRequest, SkillReport, SkillRequest, SkillTree, SkillTreeRequest, skill_interface,
 };
 
 use crate::extension_host::ExtensionHost;
@@ -77,19 +77,21 @@ pub fn get_skill_tree<'a>(
 
 /// Reports that a script of a skill ran for the agent of a call. An error is logged: the count of uses
 /// is no part of the run.
-pub async fn report_script_run(
-    provider: &Instance,
+pub fn report_script_run<'a>(
+    provider: &'a Instance,
     context: &CallContext,
-    skill_id: &str,
+    skill_id: &'a str,
     limit: Duration,
-) {
-    let report = ScriptRunReport { context: context.clone(), skill_id: skill_id.to_owned() };
+) -> BoxFuture<'a, ()> {
+    let report = SkillReport { context: context.clone(), skill_id: skill_id.to_owned() };
     // A struct of strings and numbers has a JSON form.
     let report = serde_json::to_vec(&report).unwrap_or_default();
     let method = skill_interface::SCRIPT_RAN;
-    if let Err(error) = provider.call(skill_interface::NAME, method, report, limit).await {
-        tracing::warn!(skill_id, %error, "the run of a script was not counted");
-    }
+    Box::pin(async move {
+        if let Err(error) = provider.call(skill_interface::NAME, method, report, limit).await {
+            tracing::warn!(skill_id, %error, "the run of a script was not counted");
+        }
+    })
 }
 
 /// Returns a note for each of these skills that the provider does not have.

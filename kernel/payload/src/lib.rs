@@ -56,9 +56,8 @@ pub use review::{
 };
 pub use schedule::{RunTaskRequest, scheduler_interface};
 pub use skill::{
-    ActivateSkillRequest, ActiveSkill, ScriptRunReport, SkillContent, SkillCreatedReport,
-    SkillGeneration, SkillProgram, SkillProgramKind, SkillProgramsRequest, SkillRequest,
-    skill_interface,
+    ActivateSkillRequest, ActiveSkill, SkillContent, SkillGeneration, SkillProgram,
+    SkillProgramKind, SkillProgramsRequest, SkillReport, SkillRequest, skill_interface,
 };
 pub use skill_security::{SkillFileScope, SkillSecurity};
 pub use skill_tree::{SkillTree, SkillTreeFile, SkillTreeRequest};

@@ -19,9 +19,9 @@ pub mod skill_interface {
     pub const ACTIVATE: &str = "activate";
     /// [`crate::SkillTreeRequest`] → [`crate::SkillTree`].
     pub const GET_TREE: &str = "get_tree";
-    /// [`crate::SkillCreatedReport`] → `null`.
+    /// [`crate::SkillReport`] → `null`.
     pub const SKILL_CREATED: &str = "skill_created";
-    /// [`crate::ScriptRunReport`] → `null`. Sent after a script of a skill ran for an agent.
+    /// [`crate::SkillReport`] → `null`. Sent after a script of a skill ran for an agent.
     pub const SCRIPT_RAN: &str = "script_ran";
     /// [`crate::PublishedRequest`] → [`crate::PublishedSkills`].
     pub const LIST_PUBLISHED: &str = "list_published";
@@ -61,19 +61,11 @@ pub struct SkillRequest<'a> {
     pub skill_id: Cow<'a, str>,
 }
 
-/// A report that an agent created a skill, sent by tools that write files for agents.
+/// A report about a skill: that a tool which writes files for agents created it, or that one of its
+/// scripts ran.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct SkillCreatedReport {
-    /// The context of the call that created the skill, unchanged.
-    pub context: CallContext,
-    /// The id of the skill.
-    pub skill_id: String,
-}
-
-/// A report that a script of a skill ran.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct ScriptRunReport {
-    /// The context of the call that ran it.
+pub struct SkillReport {
+    /// The context of the call, unchanged.
     pub context: CallContext,
     /// The id of the skill.
     pub skill_id: String,

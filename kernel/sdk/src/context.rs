@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use skillhost_payload::{
     AgentAnswer, AgentTask, CallContext, ErrorKind, Event, ExtensionInit, SecretRequest,
-    SecretValue, SkillContent, SkillCreatedReport, SkillGeneration, SkillRequest, SubscribeRequest,
+    SecretValue, SkillContent, SkillGeneration, SkillReport, SkillRequest, SubscribeRequest,
     SubscriptionId, ToolCall, UserNotice, host_method, skill_interface,
 };
 use tokio_util::sync::CancellationToken;
@@ -314,7 +314,7 @@ impl SkillClient {
     /// # Errors
     /// The error of the provider.
     pub async fn skill_created(&self, cx: &CallContext, skill_id: &str) -> Result<()> {
-        let created = SkillCreatedReport { context: cx.clone(), skill_id: skill_id.to_owned() };
+        let created = SkillReport { context: cx.clone(), skill_id: skill_id.to_owned() };
         from_bytes(&self.call(skill_interface::SKILL_CREATED, to_bytes(&created)?).await?)
     }
 

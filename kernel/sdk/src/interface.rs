@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use skillhost_payload::{
     ActivateSkillRequest, BindingRequest, ErrorKind, PublishedDetailsRequest,
     PublishedPromptRequest, PublishedRequest, PublishedUriRequest, ReviewListRequest,
-    ReviewRequest, ScriptRunReport, SkillCreatedReport, SkillGeneration, SkillProgramsRequest,
-    SkillRequest, SkillTreeRequest, SkillVersionRequest, skill_interface,
+    ReviewRequest, SkillGeneration, SkillProgramsRequest, SkillReport, SkillRequest,
+    SkillTreeRequest, SkillVersionRequest, skill_interface,
 };
 
 use crate::codec::{from_bytes, to_bytes};
@@ -45,11 +45,11 @@ impl<T: SkillProvider> Interface for SkillInterface<T> {
                 to_bytes(&self.0.tree(&context, skill_id.as_deref()).await?)
             }
             skill_interface::SKILL_CREATED => {
-                let created: SkillCreatedReport = from_bytes(payload)?;
+                let created: SkillReport = from_bytes(payload)?;
                 to_bytes(&self.0.skill_created(&created.context, &created.skill_id).await?)
             }
             skill_interface::SCRIPT_RAN => {
-                let ran: ScriptRunReport = from_bytes(payload)?;
+                let ran: SkillReport = from_bytes(payload)?;
                 to_bytes(&self.0.script_ran(&ran.context, &ran.skill_id).await?)
             }
             skill_interface::LIST_PUBLISHED => {

@@ -102,6 +102,7 @@ impl CollectorExporter {
         // It waits for the thread, which must not block a worker of the runtime.
         let _ = spawn_blocking(move || provider.shutdown_with_timeout(SHUTDOWN)).await;
         let exported = counts.exported.load(Ordering::Relaxed);
+        // The SDK does not say how many spans did not fit into its queue, so they are counted here.
         let lost = observer.ended_count().saturating_sub(exported);
         if lost > 0 {
             tracing::warn!(lost, exported, "spans of telemetry were not exported");

@@ -91,6 +91,7 @@ impl TelemetryExport {
     pub fn observer(&self) -> Arc<dyn RunObserver> {
         #[cfg(feature = "otlp")]
         return self.exporter.observer();
+        // Without the feature there is no value of this type.
         #[cfg(not(feature = "otlp"))]
         match self.never {}
     }

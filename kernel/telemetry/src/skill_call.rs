@@ -50,6 +50,7 @@ impl SkillCall {
             Some(Value::Array(names)) => {
                 names.iter().filter_map(|name| name.as_str().map(str::to_owned)).collect()
             }
+            // The tools take the skill that was loaded last, too.
             None | Some(Value::Null) => {
                 let last = call.context.active_skills.last();
                 last.map(|skill| skill.skill_id.clone()).into_iter().collect()
@@ -91,6 +92,7 @@ fn is_skill_name(text: &str) -> bool {
 
 /// Returns whether a text is the path of a file below a skill, without a step to a directory above.
 fn is_relative_path(text: &str) -> bool {
+    // A file with such a path need not exist: the path is not opened here.
     let is_step = |step: &str| !step.is_empty() && step != "." && step != "..";
     let is_plain = |c: char| !c.is_control() && c != '\\' && c != ':';
     text.len() <= MAX_PATH && text.split('/').all(is_step) && text.chars().all(is_plain)

@@ -17,13 +17,13 @@ use skillhost_payload::{
 use tokio::time::Instant;
 
 use super::call_approval::{ApprovedCall, CallApproval};
+use super::call_observation::CallObservation;
 use super::resolved_tool::{ResolvedTool, ToolTarget};
 use super::run_call::{CallOutcome, RunCall};
 use super::session::RunSession;
 use super::task_call::TaskCall;
 use crate::agent_runtime::AgentRuntime;
 use crate::missing_tool::explain_missing_tool;
-use crate::run_observer::CallObservation;
 use crate::turn::TurnRequest;
 
 /// The maker of a call, which keeps a record of its start.

@@ -26,7 +26,7 @@ pub(super) struct RunCall<'a> {
 }
 
 /// The end of a call that is not an error.
-pub(crate) enum CallOutcome {
+pub(super) enum CallOutcome {
     /// The tool returned an output, or a person stated the end of an earlier attempt.
     Returned(ToolOutput),
     /// The call may have happened, and is not made again.

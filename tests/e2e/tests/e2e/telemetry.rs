@@ -29,7 +29,7 @@ fn home_with(mock: &MockModel, telemetry: &str) -> TestHome {
 
 fn set_telemetry(home: &TestHome, mock: &MockModel, telemetry: &str) {
     let settings = mock.settings(Wire::Openai);
-    home.write("skillhost.yaml", &format!("{settings}telemetry: {{{telemetry}}}\n"));
+    home.write("skillhost.yaml", format!("{settings}telemetry: {{{telemetry}}}\n"));
 }
 
 fn to_collector(collector: &Collector, rest: &str) -> String {

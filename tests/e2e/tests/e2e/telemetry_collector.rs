@@ -48,7 +48,7 @@ impl Collector {
             for stream in listener.incoming() {
                 let (stream, shared) = (stream.unwrap(), Arc::clone(&shared));
                 shared.lock().unwrap().connections += 1;
-                thread::spawn(move || serve(stream, reply, &shared));
+                thread::spawn(move || serve(&stream, reply, &shared));
             }
         });
         Self { address, received }
@@ -105,7 +105,7 @@ fn to_text(attribute: &KeyValue) -> String {
 }
 
 /// Serves the requests of a connection, one after the other.
-fn serve(stream: TcpStream, reply: CollectorReply, received: &Mutex<Received>) {
+fn serve(stream: &TcpStream, reply: CollectorReply, received: &Mutex<Received>) {
     let mut reader = BufReader::new(stream.try_clone().unwrap());
     while let Some((head, body)) = read_request(&mut reader) {
         let mut shared = received.lock().unwrap();

@@ -14,15 +14,15 @@ const MAX_CRATE: usize = 11_000;
 /// Crates that have more lines, with a limit near their present size, and why they have not been
 /// split yet.
 const LARGER_CRATES: &[(&str, usize, &str)] = &[
-    ("kernel/agents", 7_760, "its tools, its runs and the programs of skills call each other"),
+    ("kernel/agents", 7_960, "its tools, its runs and the programs of skills call each other"),
     (
         "kernel/cli",
-        5_060,
+        5_080,
         "it wires every part of the product, and starts the kernels of skill tests",
     ),
     ("kernel/console", 5_400, "its pages draw the same rows, subjects and forms"),
     ("kernel/core", 5_600, "the table of tools and the programs in it follow one state"),
-    ("kernel/home", 6_520, "its settings, approvals and manifests are checked as one state"),
+    ("kernel/home", 6_660, "its settings, approvals and manifests are checked as one state"),
     ("kernel/host", 6_080, "it assembles all parts of a kernel and handles its own events"),
     ("kernel/mcp", 6_300, "requests, transports, tasks and consents share sessions"),
     ("extensions/skill_registry/commands", 12_480, "one command line for all parts of a skill"),
@@ -52,8 +52,8 @@ const SHORT_FILES: &[(&str, usize)] = &[
 const SHORT_SOURCES: &[(&[&str], usize)] = &[
     (&["kernel/contract/src"], 150),
     // The interfaces of all providers, that of tasks being the largest.
-    (&["kernel/payload/src"], 1385),
-    (&["extensions/skill_registry/plugin/src"], 710),
+    (&["kernel/payload/src"], 1405),
+    (&["extensions/skill_registry/plugin/src"], 720),
 ];
 
 fn count_lines(path: &Path) -> usize {
