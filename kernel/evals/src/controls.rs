@@ -12,10 +12,12 @@ use crate::run_channel::RunChannel;
 use crate::watched_model::{ControlModel, WatchLimits};
 
 /// The observations of the controls.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ControlReport {
     /// A user who names the skill gets it.
     pub(crate) is_activated: bool,
+    /// The reason why a user does not get it.
+    pub(crate) refusal: Option<String>,
     /// A model that reads the skill gets it.
     pub(crate) is_read: bool,
     /// The estimated tokens of a first request.
@@ -33,7 +35,13 @@ pub(crate) async fn run_controls(
     let agents = overlay.kernel.agents();
     overlay.models.set_model(ControlModel::new(None), false);
     let mut thread = Thread::in_memory(agent);
-    let activated = agents.activate_skill(&mut thread, skill_id).await.is_ok();
+    let activated = match agents.activate_skill(&mut thread, skill_id).await {
+        Ok(_) => true,
+        Err(error) => {
+            report.refusal = Some(error.to_string());
+            false
+        }
+    };
     run_control(overlay, &mut thread, agent).await?;
     report.is_activated =
         activated && thread.active_skills().iter().any(|skill| skill.skill_id == skill_id);
@@ -74,7 +82,7 @@ impl ControlReport {
     ///
     /// # Errors
     /// [`EvalError::Harness`].
-    pub(crate) fn check(with: Self, without: Self, skill_id: &str) -> Result<(), EvalError> {
+    pub(crate) fn check(with: &Self, without: &Self, skill_id: &str) -> Result<(), EvalError> {
         let fail = |reason: String| Err(EvalError::Harness { reason });
         if without.is_activated || without.is_read {
             return fail(format!("`{skill_id}` triggered in a home without it"));
@@ -83,7 +91,11 @@ impl ControlReport {
             // Each skill has at least one way; its own settings may close the other.
             (true, true) => Ok(()),
             (false, false) => {
-                fail(format!("`/{skill_id}` did not trigger, and the agent cannot read it"))
+                let refusal = with.refusal.as_ref().map(|reason| format!(" ({reason})"));
+                let refusal = refusal.unwrap_or_default();
+                fail(format!(
+                    "`/{skill_id}` did not trigger{refusal}, and the agent cannot read it"
+                ))
             }
             (true, false) | (false, true) => Ok(()),
         }
@@ -96,9 +108,13 @@ mod tests {
 
     #[test]
     fn controls_tell_broken_harness_from_zero() {
-        let seen = |is_activated, is_read| ControlReport { is_activated, is_read, first_tokens: 1 };
+        let seen = |is_activated, is_read| ControlReport {
+            is_activated,
+            is_read,
+            ..ControlReport::default()
+        };
         let check = |with, without| {
-            ControlReport::check(with, without, "pdf").map_err(|error| error.to_string())
+            ControlReport::check(&with, &without, "pdf").map_err(|error| error.to_string())
         };
         assert_eq!(check(seen(true, true), seen(false, false)), Ok(()));
         assert_eq!(check(seen(false, true), seen(false, false)), Ok(()));

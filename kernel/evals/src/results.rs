@@ -45,6 +45,9 @@ pub(crate) struct IterationPlan {
     pub(crate) agent: String,
     pub(crate) seed: u64,
     pub(crate) runs: Option<u32>,
+    /// Whether the scripts of custom assertions run, which grades runs otherwise.
+    #[serde(default)]
+    pub(crate) has_scripts: bool,
 }
 
 /// The directory of an iteration.
@@ -279,6 +282,7 @@ mod tests {
             agent: "clerk".to_owned(),
             seed,
             runs: Some(3),
+            has_scripts: false,
         }
     }
 

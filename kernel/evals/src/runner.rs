@@ -138,6 +138,7 @@ impl<'a> IterationSetup<'a> {
             agent: agent.clone(),
             seed: request.seed,
             runs: request.runs,
+            has_scripts: request.scripts.is_some(),
         };
         let (results, stored, budget) = (request.results.clone(), plan.clone(), request.budget);
         let shared = shared.cloned();
@@ -198,7 +199,7 @@ impl<'a> IterationSetup<'a> {
         let control = async |overlay| run_controls(overlay, &self.agent, id, &self.model).await;
         let with = control(&kernels.with).await?;
         let without = control(kernels.without.as_ref().unwrap_or(&kernels.base)).await?;
-        ControlReport::check(with, without, id)?;
+        ControlReport::check(&with, &without, id)?;
         let mut notes = Vec::new();
         if !with.is_read && self.cases.iter().any(|case| case.kind == ModelCaseKind::Positive) {
             let reason = format!("a model cannot read `{id}`, but queries expect it");
@@ -207,10 +208,10 @@ impl<'a> IterationSetup<'a> {
         if !with.is_activated {
             notes.push(format!("a user cannot invoke `{id}`"));
         }
-        if self.directory.is_resumed() {
+        let finished = self.check_budget(with.first_tokens).await?;
+        if self.directory.is_resumed() && finished > 0 {
             notes.push("finished runs of an interrupted iteration were kept".to_owned());
         }
-        self.check_budget(with.first_tokens).await?;
         let (mut first, mut comparison) = (1, None);
         for look in &self.looks {
             let runs = plan_runs(&self.cases, self.arms, first..=*look, self.request.seed);
@@ -237,14 +238,18 @@ impl<'a> IterationSetup<'a> {
         Ok((comparison, None, notes))
     }
 
-    /// Checks that the budget suffices for one request of each run that is left.
-    async fn check_budget(&self, tokens: u64) -> Result<(), EvalError> {
+    /// Checks that the budget suffices for one request of each run that is left. Returns the number
+    /// of the runs that are finished.
+    async fn check_budget(&self, tokens: u64) -> Result<u64, EvalError> {
         let last = self.looks.first().copied().unwrap_or(1);
         let runs = plan_runs(&self.cases, self.arms, 1..=last, self.request.seed);
         // Finished runs of a resumed iteration cost no more.
-        let mut left = 0_u64;
+        let (mut left, mut finished) = (0_u64, 0_u64);
         for run in runs {
-            left += u64::from(self.load_run(run).await?.is_none());
+            match self.load_run(run).await? {
+                Some(_) => finished += 1,
+                None => left += 1,
+            }
         }
         let tokens = tokens.saturating_mul(left);
         let usd = self.model.metadata().price.map(|price| tokens as f64 * price.input / 1e6);
@@ -257,7 +262,7 @@ impl<'a> IterationSetup<'a> {
                 format!("at least {left} requests with {tokens} tokens{cost}; {}", stop.reason);
             return Err(EvalError::Budget { estimate });
         }
-        Ok(())
+        Ok(finished)
     }
 
     async fn load_run(&self, run: PlannedRun) -> Result<Option<ModelRunReport>, EvalError> {

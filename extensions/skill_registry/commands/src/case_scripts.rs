@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Seek as _, Write as _};
 use std::path::Path;
+use std::sync::Arc;
 
 use skill_testing::{CaseScripts, ScriptFuture, ScriptVerdict};
 use skillhost_payload::SkillTree;
@@ -11,6 +12,7 @@ use skillhost_policy::{OperatorPolicy, PolicyUse};
 use skillhost_sandbox::SandboxLauncher;
 use skillhost_scripts::{ScriptPlan, ScriptRequest, ScriptResult, printable_line};
 use skillhost_terminal::{CliContext, CliError};
+use tokio::task::spawn_blocking;
 
 use super::operator_policy::operator_policy;
 use super::run_script::read_tree;
@@ -19,8 +21,8 @@ use crate::arguments::SkillRoots;
 /// The scripts of a skill, under the policy of the home for it.
 #[derive(Debug)]
 pub(super) struct SandboxedScripts {
-    operator: OperatorPolicy,
-    tree: SkillTree,
+    operator: Arc<OperatorPolicy>,
+    tree: Arc<SkillTree>,
 }
 
 impl SandboxedScripts {
@@ -34,24 +36,30 @@ impl SandboxedScripts {
         let root = directory.parent().unwrap_or(directory).to_owned();
         let name = directory.file_name().unwrap_or_default().to_string_lossy();
         let tree = read_tree(session, &name, &SkillRoots { roots: vec![root] })?;
-        Ok(Self { operator: operator_policy(home.as_ref())?, tree })
+        let operator = Arc::new(operator_policy(home.as_ref())?);
+        Ok(Self { operator, tree: Arc::new(tree) })
     }
 
     async fn check(&self, path: &str, input: String, workspace: &Path) -> ScriptVerdict {
         let work = workspace.canonicalize().map_err(|error| error.to_string())?;
-        let variables = BTreeMap::new();
-        let request = ScriptRequest {
-            tree: &self.tree,
-            policy_use: PolicyUse::Script,
-            path,
-            arguments: &[],
-            variables: &variables,
-            workdir: ".",
-            work: &work,
-            operator_layer: None,
-            deadline_seconds: None,
-        };
-        let plan = ScriptPlan::prepare(&self.operator, &SandboxLauncher::default(), &request);
+        let (operator, tree) = (Arc::clone(&self.operator), Arc::clone(&self.tree));
+        let path = path.to_owned();
+        // The plan asks the interpreter for its directories, which waits for a program.
+        let planned = spawn_blocking(move || {
+            let request = ScriptRequest {
+                tree: &tree,
+                policy_use: PolicyUse::Script,
+                path: &path,
+                arguments: &[],
+                variables: &BTreeMap::new(),
+                workdir: ".",
+                work: &work,
+                operator_layer: None,
+                deadline_seconds: None,
+            };
+            ScriptPlan::prepare(&operator, &SandboxLauncher::default(), &request)
+        });
+        let plan = planned.await.map_err(|error| error.to_string())?;
         let plan = plan.map_err(|error| error.to_string())?;
         let input = to_file(&input).map_err(|error| error.to_string())?;
         let result = plan.run_with_input(Some(input)).await.map_err(|error| error.to_string())?;
@@ -85,10 +93,15 @@ fn to_verdict(result: &ScriptResult) -> ScriptVerdict {
         _ => return Err(format!("the script: {}", result.describe_end())),
     };
     // The last line: programs print their conclusion there.
-    let written = if code == 0 { &result.stdout } else { &result.stderr };
-    let line = written.lines().rev().find(|line| !line.trim().is_empty());
+    let last =
+        |text: &'_ str| text.lines().rev().find(|line| !line.trim().is_empty()).map(str::to_owned);
+    let line = match code {
+        0 => last(&result.stdout),
+        // A program that fails may state the reason on either stream.
+        _ => last(&result.stderr).or_else(|| last(&result.stdout)),
+    };
     let evidence = match line {
-        Some(line) => format!("{}: {}", result.describe_end(), printable_line(line)),
+        Some(line) => format!("{}: {}", result.describe_end(), printable_line(&line)),
         None => result.describe_end(),
     };
     Ok((code == 0, evidence))

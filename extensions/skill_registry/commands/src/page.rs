@@ -84,9 +84,9 @@ pub(super) fn proposal_page(
         page.warning("the new text was lost with the database; this part of it remains");
     }
     page.diff(&proposal.diff, columns);
-    page.heading("Justification (by the agent)");
+    page.heading("Justification (by the author)");
     page.quoted(&proposal.justification);
-    page.heading("Evidence (by the agent)");
+    page.heading("Evidence (by the author)");
     for item in &proposal.evidence {
         page.quoted(item);
         page.blank();

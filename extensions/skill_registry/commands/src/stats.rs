@@ -20,6 +20,9 @@ use super::test::open_test_home;
 use super::wording::registry_error;
 use crate::arguments::StatsArgs;
 
+/// A day in milliseconds.
+const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
+
 /// The number of days that advice looks at.
 const ADVICE_DAYS: u32 = 90;
 
@@ -42,7 +45,8 @@ pub(super) fn cmd_skill_stats(session: &CliContext, args: &StatsArgs) -> Command
     if let Some(skill) = &args.skill {
         return print_agents(session, &context, &resolve_skill(&context, skill)?, args.days);
     }
-    let since_ms = args.days.map(days_ago);
+    // Whole days, as the counts of offers are.
+    let since_ms = args.days.map(|days| utc_day(days_ago(days)) * DAY_MS);
     let reads = context.with_ledger(|ledger, _| ledger.stats(since_ms))?;
     let usage = context.with_ledger(|ledger, _| ledger.skill_usage(since_ms.map(utc_day)))?;
     let skills = merge(reads, usage);
@@ -51,7 +55,7 @@ pub(super) fn cmd_skill_stats(session: &CliContext, args: &StatsArgs) -> Command
         return Ok(exit::OK);
     }
     if skills.is_empty() {
-        session.output.print_note("no skill was read");
+        session.output.print_note("no skill was offered or read");
         return Ok(exit::OK);
     }
     let rows: Vec<Vec<String>> = skills
@@ -126,7 +130,7 @@ fn print_agents(
         agents.entry(&day.agent_id).or_default().add(&day.counts);
     }
     if agents.is_empty() {
-        session.output.print_note(format!("`{skill_id}` was offered to no agent"));
+        session.output.print_note(format!("`{skill_id}` was neither offered nor read"));
         return Ok(exit::OK);
     }
     let rows: Vec<Vec<String>> = agents

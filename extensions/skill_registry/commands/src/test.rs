@@ -14,7 +14,7 @@ use skillhost_terminal::{CliContext, CliError, CommandResult, exit};
 
 use super::case_scripts::SandboxedScripts;
 use super::home_skills;
-use super::review_context::current_actor;
+use super::review_context::{ReviewContext, current_actor};
 use super::wording::registry_error;
 
 /// The directory with the results of runs with a model, below the data of the kernel.
@@ -66,11 +66,13 @@ fn find_version(
     skill_id: &str,
     choice: &BaselineChoice,
 ) -> Result<VersionFiles, CliError> {
-    let ledger = home_skills::open_ledger(&session.home()?);
+    // As `skill history` does, it records the first version of a new skill.
+    let context = ReviewContext::open(session)?;
     match choice {
         BaselineChoice::Without => Ok(VersionFiles::Complete(Vec::new())),
         BaselineChoice::Version(number) => {
-            let version = ledger.version(skill_id, Some(*number)).map_err(registry_error)?;
+            let version =
+                context.with_ledger(|ledger, _| ledger.version(skill_id, Some(*number)))?;
             let files = version.files.into_iter().map(|file| TreeFile {
                 executable: file.mode & 0o111 != 0,
                 bytes: file.content.to_vec(),
@@ -79,11 +81,13 @@ fn find_version(
             Ok(VersionFiles::Complete(files.collect()))
         }
         BaselineChoice::Proposal(id) => {
-            let proposal = ledger.proposal(id).map_err(registry_error)?;
-            if proposal.summary.skill_id != skill_id {
-                let message =
-                    format!("proposal {id} is about {}, not {skill_id}", proposal.summary.skill_id);
-                return Err(CliError::usage(message));
+            let proposal = context.with_ledger(|ledger, _| ledger.proposal(id))?;
+            let changed = &proposal.summary.skill_id;
+            if changed != skill_id {
+                let message = format!("proposal {id} is about {changed}, not {skill_id}");
+                return Err(CliError::usage(message).with_hint(format!(
+                    "run: skillhost skill test {changed} --against proposal:{id} --model MODEL"
+                )));
             }
             let Some(text) = proposal.new_text else {
                 let message = format!("the text of proposal {id} is lost");

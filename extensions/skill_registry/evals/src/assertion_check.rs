@@ -104,6 +104,15 @@ fn search(text: &str, value: &str) -> Result<String, String> {
     Err("the expression needs more than 1 MiB".to_owned())
 }
 
+/// Returns why an expression is not valid; `None` for a valid one, whatever its size.
+pub(crate) fn find_expression_error(value: &str) -> Option<String> {
+    let (size, _) = *SEARCH_LIMITS.last()?;
+    match compile_expression(value, size) {
+        Err(ExpressionError::NotValid(reason)) => Some(reason),
+        Ok(_) | Err(ExpressionError::TooLarge) => None,
+    }
+}
+
 /// The reason why an expression cannot be used.
 enum ExpressionError {
     TooLarge,

@@ -8,10 +8,11 @@
 use std::collections::HashSet;
 
 use skill_compat::extended::{
-    FieldRecord, RecordReader, SectionRules, TestScenario, read_test_assertion,
+    AssertionType, FieldRecord, RecordReader, SectionRules, TestScenario, read_test_assertion,
 };
 use yaml_tree::{Span, Value};
 
+use crate::assertion_check::find_expression_error;
 use crate::case::{CaseAssertion, OutputCase};
 use crate::finding::{CaseFinding, collect_findings};
 use crate::json_tree::parse_json;
@@ -115,7 +116,17 @@ fn read_assertions(
     let read = items.iter().enumerate().filter_map(|(at, item)| {
         let name = format!("{place}.{field}[{at}]");
         match item {
-            Value::Mapping(_) => read_test_assertion(reader, name, item).map(CaseAssertion::Typed),
+            Value::Mapping(_) => {
+                let typed = read_test_assertion(reader, name.clone(), item)?;
+                // Before any run is paid; an author would take a failed case for the model's fault.
+                if typed.kind == AssertionType::MatchesRegex
+                    && let Some(reason) = find_expression_error(&typed.value)
+                {
+                    let message = format!("`{name}`: {reason}");
+                    reader.report(RULES.value, item.span(), message, "correct the expression");
+                }
+                Some(CaseAssertion::Typed(typed))
+            }
             _ => reader.read_plain_text(&name, item).map(CaseAssertion::Sentence),
         }
     });
@@ -134,7 +145,7 @@ fn find_repeated_ids(cases: &[OutputCase]) -> Vec<CaseFinding> {
 
 #[cfg(test)]
 mod tests {
-    use skill_compat::extended::{AssertionType, ParsedExtendedSpec};
+    use skill_compat::extended::ParsedExtendedSpec;
 
     use super::*;
 

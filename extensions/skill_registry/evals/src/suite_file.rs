@@ -96,9 +96,9 @@ fn read_settings(reader: &mut RecordReader<'_>, root: &Value, settings: &mut Sui
     if let Some(runs) = read_number(reader, &record, "runs", runs, &help) {
         settings.runs = runs;
     }
-    let rate = |text: &str| text.parse().ok().filter(|rate| (0.0..=1.0).contains(rate));
-    if let Some(rate) = read_number(reader, &record, "threshold", rate, "write a rate from 0 to 1")
-    {
+    let rate = |text: &str| text.parse().ok().filter(|rate| *rate > 0.0 && *rate <= 1.0);
+    let help = "write a rate above 0 and at most 1";
+    if let Some(rate) = read_number(reader, &record, "threshold", rate, help) {
         settings.threshold = rate;
     }
     settings.agent = reader.read_text(&record, "agent");

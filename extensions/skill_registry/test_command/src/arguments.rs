@@ -20,14 +20,15 @@ and a word of the query in name, description or tags; without expectation, if th
 offered first. With --model, the agent gets each query and each prompt of `evals/evals.json` in a
 home of its own, and prompts also without the skill, or with the version of --against. Runs that
 were interrupted resume.
-Exit codes: 0 all passed, 1 a case failed or there is none, 2 a file of cases is not valid, 3 a
-skill or an agent does not exist, 5 a model cannot be used, the harness is broken or the budget is
-spent.")]
+Exit codes: 0 all passed, 1 a case failed or there is none, 2 an option or a file of cases is not
+valid, or the model has no price for --budget-usd, 3 a skill, --agent, model, version or proposal
+does not exist, 5 a model cannot be used, the harness is broken or the budget is spent.")]
 pub struct TestArgs {
-    /// Ids of skills of the home, or paths of skills [default: every skill with cases]
+    /// Ids of skills of the home, or paths of skills [default: every skill with cases; without a
+    /// home, those of the working directory]
     #[arg(value_name = "SKILL|PATH")]
     pub(crate) targets: Vec<String>,
-    /// Agent whose catalog is tested [default: every skill is visible]
+    /// Agent that is tested [default: every skill is visible; with --model: orchestrator_agent]
     #[arg(long, value_name = "AGENT")]
     pub(crate) agent: Option<String>,
     /// Cases to test
@@ -37,7 +38,7 @@ pub struct TestArgs {
     #[arg(long, value_name = "GLOB")]
     pub(crate) only: Option<String>,
     /// Seed of the division into train and held-out cases
-    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    #[arg(long, value_name = "NUMBER", default_value_t = 0, allow_negative_numbers = true)]
     pub(crate) seed: u64,
     /// File for a report in the format of JUnit
     #[arg(long, value_name = "FILE")]

@@ -93,7 +93,7 @@ fn render_skill(skill: &TestedReport) -> Markup {
     let failed = || report.results.iter().filter(|result| result.failure.is_some());
     html! {
         h2 id={ "skill-" (report.skill_id) } { (report.skill_id) }
-        @for file in &skill.cases.files {
+        @for file in &skill.tested.cases.files {
             @for finding in &file.findings {
                 p.finding {
                     code { (file.path) ":" (finding.line) ":" (finding.column) } " "

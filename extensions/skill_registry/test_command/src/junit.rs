@@ -12,7 +12,7 @@ use crate::summary::{TestSummary, TestedReport};
 /// A text cannot be written as XML.
 pub(crate) fn render(summary: &TestSummary) -> Result<String, CliError> {
     let mut report = Report::new("skillhost skill test");
-    let has_errors = |skill: &&TestedReport| skill.cases.errors().next().is_some();
+    let has_errors = |skill: &&TestedReport| skill.tested.cases.errors().next().is_some();
     let shown = |skill: &&TestedReport| summary.tests_routing || has_errors(skill);
     report.add_test_suites(summary.skills.iter().filter(shown).map(to_suite));
     let models = summary.models.iter();
@@ -25,7 +25,7 @@ pub(crate) fn render(summary: &TestSummary) -> Result<String, CliError> {
 fn to_suite(skill: &TestedReport) -> TestSuite {
     let mut suite = TestSuite::new(format!("{} routing", skill.report.skill_id));
     // A file that cannot be used has no case, but must not pass unnoticed.
-    for file in &skill.cases.files {
+    for file in &skill.tested.cases.files {
         for finding in file.findings.iter().filter(|finding| !finding.is_warning) {
             let mut status = TestCaseStatus::non_success(NonSuccessKind::Error);
             let place = format!("{}:{}:{}", file.path, finding.line, finding.column);

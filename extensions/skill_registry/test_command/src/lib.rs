@@ -36,8 +36,7 @@ pub use optimize::{
 };
 pub use optimize_arguments::OptimizeArgs;
 
-use crate::model_run::{ModelHome, run_models};
-use crate::selection::TestedSkill;
+use crate::model_run::{ModelHome, ModelRuns, run_models};
 use crate::summary::{TestSummary, TestedReport};
 
 /// The home that skills are tested in.
@@ -88,6 +87,9 @@ pub fn cmd_skill_test(
     let setup = RoutingSetup { options, candidates: targets.candidates(), with_distractors: true };
     let harness = open_harness(setup)?;
     let filter = args.filter()?;
+    for path in args.junit.iter().chain(&args.html) {
+        require_parent(session, path)?;
+    }
     let skills = targets.load(&harness, data.as_deref(), args.seed)?;
     let models = match model {
         // A file that is not valid is reported before anything is spent.
@@ -95,17 +97,19 @@ pub fn cmd_skill_test(
             let home = ModelHome { tests, versions, roots: &roots, results };
             run_models(session, args, model, &home, &skills, &filter)?
         }
-        _ => Vec::new(),
+        _ => ModelRuns::default(),
     };
+    let ModelRuns { reports: models, error } = models;
     let tests_routing = args.model.tests_routing();
     let cases: Vec<&SkillCases> = skills.iter().map(|skill| &skill.cases).collect();
     let reports =
         if tests_routing { test_all_routing(&harness, &cases, &views) } else { Vec::new() };
     let mut reports = reports.into_iter();
-    let skills = skills.into_iter().map(|TestedSkill { directory, cases }| {
-        let report = reports.next().unwrap_or_else(|| RoutingReport::empty(&cases.skill_id));
-        let report = report.filtered(|result| filter.admits(&cases.skill_id, result));
-        TestedReport { directory, cases, report }
+    let skills = skills.into_iter().map(|skill| {
+        let id = &skill.cases.skill_id;
+        let report = reports.next().unwrap_or_else(|| RoutingReport::empty(id));
+        let report = report.filtered(|result| filter.admits(id, result));
+        TestedReport { tested: skill, report }
     });
     let summary = TestSummary {
         tests_routing,
@@ -126,7 +130,22 @@ pub fn cmd_skill_test(
     if let Some(path) = &args.html {
         write_report(session, path, &html::render(&summary))?;
     }
-    Ok(summary.exit_code())
+    match error.or_else(|| summary.explain_no_case(args.is_filtered())) {
+        Some(error) => Err(error),
+        None => Ok(summary.exit_code()),
+    }
+}
+
+/// Checks that the directory of a report exists, before runs are paid.
+fn require_parent(session: &CliContext, path: &Path) -> Result<(), CliError> {
+    let path = session.environment.current_dir.join(path);
+    match path.parent().is_none_or(Path::is_dir) {
+        true => Ok(()),
+        false => {
+            let message = format!("{}: its directory does not exist", path.display());
+            Err(CliError::new(exit::IO, message).with_hint("create the directory"))
+        }
+    }
 }
 
 /// Opens the catalog of a test.

@@ -20,17 +20,19 @@ pub(crate) struct ModelArgs {
     /// Model that judges sentences
     #[arg(long, value_name = "MODEL", requires = "model")]
     pub(crate) judge: Option<String>,
-    /// Runs of each case and version
-    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=100))]
+    /// Runs of each case and version [default: 3 or that of `suite.yaml`; with a version or a
+    /// proposal up to 12]
+    #[arg(long, value_name = "NUMBER", requires = "model", allow_negative_numbers = true,
+        value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) runs: Option<u32>,
-    /// Rate of runs from which a case passes
-    #[arg(long, value_name = "RATE")]
+    /// Rate of runs from which a case passes [default: 0.5 or that of `suite.yaml`]
+    #[arg(long, value_name = "RATE", requires = "model", allow_negative_numbers = true)]
     pub(crate) threshold: Option<f64>,
-    /// Baseline: `without`, a version, or `proposal:ID`
-    #[arg(long, value_name = "BASELINE", default_value = "without")]
-    pub(crate) against: String,
+    /// Baseline: `without`, a version, or `proposal:ID` [default: without]
+    #[arg(long, value_name = "BASELINE", requires = "model")]
+    pub(crate) against: Option<String>,
     /// Directory for the results of runs
-    #[arg(long, value_name = "DIRECTORY")]
+    #[arg(long, value_name = "DIRECTORY", requires = "model")]
     pub(crate) out: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) budget: BudgetArgs,
@@ -38,7 +40,7 @@ pub(crate) struct ModelArgs {
     #[arg(long, requires = "model")]
     pub(crate) run_scripts: bool,
     /// Accept assertions that could not be checked
-    #[arg(long)]
+    #[arg(long, requires = "model")]
     pub(crate) allow_skipped: bool,
 }
 
@@ -80,8 +82,10 @@ impl ModelArgs {
     /// The tier requires a model that is not named, or the numbers are not valid.
     pub(crate) fn tested_model(&self) -> Result<Option<&str>, CliError> {
         let requires_model = self.tier.is_some_and(|tier| tier != TestTier::Routing);
-        if self.threshold.is_some_and(|rate| !(0.0..=1.0).contains(&rate)) {
-            return Err(CliError::usage("--threshold is a rate from 0 to 1".to_owned()));
+        // At a rate of 0, each case that expects the skill would pass, and no other one.
+        if self.threshold.is_some_and(|rate| !(rate > 0.0 && rate <= 1.0)) {
+            let message = "--threshold requires a rate above 0 and at most 1";
+            return Err(CliError::usage(message.to_owned()));
         }
         // Checked with the other numbers, before a skill is read.
         self.budget.limits()?;
@@ -99,10 +103,10 @@ impl ModelArgs {
     /// # Errors
     /// It is none of the forms.
     pub(crate) fn baseline(&self) -> Result<BaselineChoice, CliError> {
-        let given = self.against.as_str();
-        if given == "without" {
-            return Ok(BaselineChoice::Without);
-        }
+        let given = match self.against.as_deref() {
+            None | Some("without") => return Ok(BaselineChoice::Without),
+            Some(given) => given,
+        };
         if let Some(id) = given.strip_prefix("proposal:").filter(|id| !id.is_empty()) {
             return Ok(BaselineChoice::Proposal(id.to_owned()));
         }

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use skill_catalog::SkillRoot;
 use skill_evals::ModelReport;
 use skill_format::{Digest, is_case_file};
-use skill_testing::{BaselineVersion, CaseScripts, ComparedChange, ModelTestRequest};
+use skill_testing::{
+    BaselineVersion, CaseScripts, ComparedChange, ModelTestRequest, SkillCases, SpendingLimits,
+};
 use skillhost_files::{TreeError, TreeFile, read_tree};
 use skillhost_terminal::{CliContext, CliError, exit};
 
@@ -58,10 +60,26 @@ pub(crate) struct ModelHome<'a> {
     pub(crate) results: Option<PathBuf>,
 }
 
-/// Runs the cases of skills with a model.
+/// The results of runs with a model.
+#[derive(Default)]
+pub(crate) struct ModelRuns {
+    /// The reports of the skills that ran.
+    pub(crate) reports: Vec<ModelReport>,
+    /// The error that ended the command, after the runs before it.
+    pub(crate) error: Option<CliError>,
+}
+
+/// A skill that is going to run.
+struct PreparedTest {
+    request: ModelTestRequest,
+    /// The tested proposal, and the digests of the file that it changes.
+    proposal: Option<(String, (Option<Digest>, Digest))>,
+}
+
+/// Runs the cases of skills with a model. The budget is that of all skills together.
 ///
 /// # Errors
-/// The model or the agent cannot be used, a version does not exist, or the harness is broken.
+/// A version or a proposal does not exist, or a skill cannot be read; nothing has run then.
 pub(crate) fn run_models(
     session: &CliContext,
     args: &TestArgs,
@@ -69,77 +87,129 @@ pub(crate) fn run_models(
     home: &ModelHome<'_>,
     skills: &[TestedSkill],
     filter: &CaseFilter,
-) -> Result<Vec<ModelReport>, CliError> {
-    let with_cases = || skills.iter().filter(|skill| !skill.cases.is_empty());
+) -> Result<ModelRuns, CliError> {
+    let selected: Vec<_> = select_cases(skills, filter).collect();
     // Two skills may have cases with the same id.
-    let is_single = with_cases().nth(1).is_none();
-    let mut reports = Vec::new();
-    for skill in with_cases() {
-        let mut cases = skill.cases.clone();
-        let id = cases.skill_id.clone();
-        cases.triggers.retain(|case| filter.admits_case(&id, &case.name, case.split));
-        cases.outputs.retain(|case| filter.admits_case(&id, &case.name, case.split));
-        // A filter may leave none; a skill without cases has no runs.
-        if cases.is_empty() {
-            continue;
-        }
-        let own = read_files(&skill.directory)?;
-        // The tested version and the other one; a proposal is tested against its base.
-        let mut tested = None;
-        let (files, baseline) = match args.model.baseline()? {
-            BaselineChoice::Without => (own, BaselineVersion::Without),
-            choice => match (home.versions.load_files(&id, &choice)?, choice) {
-                (VersionFiles::Complete(files), _) => {
-                    (own, BaselineVersion::Version(without_cases(files)))
-                }
-                (VersionFiles::Changed(file), choice) => {
-                    tested = Some((choice, digest_change(&own, &file)));
-                    (replace_file(&own, file), BaselineVersion::Version(own))
-                }
-            },
+    let is_single = selected.len() == 1;
+    let prepare =
+        |(skill, cases)| prepare_test(session, args, model, home, skill, cases, is_single);
+    // All of them first: an error must not follow runs that were paid.
+    let prepared: Vec<PreparedTest> =
+        selected.into_iter().map(prepare).collect::<Result<_, _>>()?;
+    let mut runs = ModelRuns::default();
+    for PreparedTest { mut request, proposal } in prepared {
+        request.budget = remaining_budget(request.budget, &runs.reports);
+        let mut report = match (home.tests)(&request) {
+            Ok(report) => report,
+            Err(error) => {
+                runs.error = Some(error);
+                break;
+            }
         };
-        let results = results_directory(session, args, home, &id, is_single)?;
-        let scripts = args.model.run_scripts.then(|| home.versions.open_scripts(&skill.directory));
-        let mut report = (home.tests)(&ModelTestRequest {
-            directory: skill.directory.clone(),
-            files,
-            baseline,
-            cases,
-            roots: home.roots.to_vec(),
-            agent: args.agent.clone(),
-            model: model.to_owned(),
-            judge: args.model.judge.clone(),
-            scripts: scripts.transpose()?,
-            runs: args.model.runs,
-            threshold: args.model.threshold,
-            seed: args.seed,
-            results,
-            budget: args.model.budget.limits()?,
-        })?;
-        if let Some((BaselineChoice::Proposal(proposal), (base, new))) = tested {
-            // A note, because the results of paid runs must not end in an error.
-            let note = match find_obstacle(args, &report) {
-                Some(obstacle) => format!("not recorded for proposal {proposal}: {obstacle}"),
-                None => {
-                    let compared = ComparedChange { base, new, report: &report };
-                    match home.versions.record_evidence(&proposal, compared) {
-                        Ok(()) => format!("recorded for the review of proposal {proposal}"),
-                        Err(error) => {
-                            format!("not recorded for proposal {proposal}: {}", error.message())
-                        }
-                    }
-                }
-            };
-            report.notes.push(note);
+        if let Some((proposal, digests)) = proposal {
+            report.notes.push(record_evidence(args, home, &proposal, digests, &report));
         }
         // The next skill would only meet the same limit.
         let is_stopped = report.stopped.is_some();
-        reports.push(report);
+        runs.reports.push(report);
         if is_stopped {
             break;
         }
     }
-    Ok(reports)
+    Ok(runs)
+}
+
+/// Returns the skills with the cases that a filter selects; a skill without such cases has no runs.
+fn select_cases<'a>(
+    skills: &'a [TestedSkill],
+    filter: &'a CaseFilter,
+) -> impl Iterator<Item = (&'a TestedSkill, SkillCases)> {
+    let selected = skills.iter().map(|skill| {
+        let mut cases = skill.cases.clone();
+        let id = cases.skill_id.clone();
+        cases.triggers.retain(|case| filter.admits_case(&id, &case.name, case.split));
+        cases.outputs.retain(|case| filter.admits_case(&id, &case.name, case.split));
+        (skill, cases)
+    });
+    selected.filter(|(_, cases)| !cases.is_empty())
+}
+
+fn prepare_test(
+    session: &CliContext,
+    args: &TestArgs,
+    model: &str,
+    home: &ModelHome<'_>,
+    skill: &TestedSkill,
+    cases: SkillCases,
+    is_single: bool,
+) -> Result<PreparedTest, CliError> {
+    let id = cases.skill_id.clone();
+    let own = read_files(&skill.directory)?;
+    // The tested version and the other one; a proposal is tested against its base.
+    let mut proposal = None;
+    let (files, baseline) = match args.model.baseline()? {
+        BaselineChoice::Without => (own, BaselineVersion::Without),
+        choice => match (home.versions.load_files(&id, &choice)?, choice) {
+            (VersionFiles::Complete(files), _) => {
+                (own, BaselineVersion::Version(without_cases(files)))
+            }
+            (VersionFiles::Changed(file), choice) => {
+                if let BaselineChoice::Proposal(tested) = choice {
+                    proposal = Some((tested, digest_change(&own, &file)));
+                }
+                (replace_file(&own, file), BaselineVersion::Version(own))
+            }
+        },
+    };
+    let results = results_directory(session, args, home, &id, is_single)?;
+    let scripts = args.model.run_scripts.then(|| home.versions.open_scripts(&skill.directory));
+    let request = ModelTestRequest {
+        directory: skill.directory.clone(),
+        files,
+        baseline,
+        cases,
+        roots: home.roots.to_vec(),
+        agent: args.agent.clone(),
+        model: model.to_owned(),
+        judge: args.model.judge.clone(),
+        scripts: scripts.transpose()?,
+        runs: args.model.runs,
+        threshold: args.model.threshold,
+        seed: args.seed,
+        results,
+        budget: args.model.budget.limits()?,
+    };
+    Ok(PreparedTest { request, proposal })
+}
+
+/// Returns the rest of a budget after the runs of other skills.
+fn remaining_budget(budget: SpendingLimits, reports: &[ModelReport]) -> SpendingLimits {
+    let tokens: u64 = reports.iter().map(|report| report.spent.tokens).sum();
+    let usd: f64 = reports.iter().filter_map(|report| report.spent.usd).sum();
+    SpendingLimits {
+        usd: budget.usd.map(|limit| (limit - usd).max(0.0)),
+        tokens: budget.tokens.map(|limit| limit.saturating_sub(tokens)),
+    }
+}
+
+/// Records runs as evidence about a proposal, and returns a note about it: the results of paid runs
+/// must not end in an error.
+fn record_evidence(
+    args: &TestArgs,
+    home: &ModelHome<'_>,
+    proposal: &str,
+    (base, new): (Option<Digest>, Digest),
+    report: &ModelReport,
+) -> String {
+    let obstacle = match find_obstacle(args, report) {
+        Some(obstacle) => obstacle.to_owned(),
+        None => match home.versions.record_evidence(proposal, ComparedChange { base, new, report })
+        {
+            Ok(()) => return format!("recorded for the review of proposal {proposal}"),
+            Err(error) => error.message().to_owned(),
+        },
+    };
+    format!("not recorded for proposal {proposal}: {obstacle}")
 }
 
 /// Returns why runs are no evidence about a proposal: they could have been chosen for their result.

@@ -184,10 +184,20 @@ impl OptimizedSkill {
     /// Reads the files of a skill and checks that they can be optimized, before anything is spent.
     fn read(mut skill: TestedSkill, part: OptimizedPart) -> Result<Self, CliError> {
         if let Some((file, finding)) = skill.cases.errors().next() {
-            let message =
-                format!("{}:{}:{}: {}", file.path, finding.line, finding.column, finding.message);
+            let path = skill.file_path(file);
+            let message = format!(
+                "{}:{}:{}: {}",
+                path.display(),
+                finding.line,
+                finding.column,
+                finding.message
+            );
             return Err(CliError::usage(message).with_hint(finding.help.clone()));
         }
+        let is_held_out_by_home = match part {
+            OptimizedPart::Description => skill.cases.triggers.iter().any(|case| case.is_private),
+            OptimizedPart::Body => skill.cases.outputs.iter().any(|case| case.is_private),
+        };
         skill.cases.retain_part(part);
         let id = &skill.cases.skill_id;
         let (train, _) = skill.cases.count_split(CaseSplit::Train);
@@ -202,8 +212,12 @@ impl OptimizedSkill {
                 "`{id}` has {train} train and {held_out} held-out {kind}; at least 1 and \
                  {MIN_HELD_OUT} are required"
             );
-            return Err(CliError::new(exit::FINDINGS, message)
-                .with_hint("add cases to `evals/`; docs/evals.md describes the files"));
+            let hint = match is_held_out_by_home && held_out < MIN_HELD_OUT {
+                // With them, all cases of the skill itself are train cases.
+                true => format!("add held-out {kind} to {}", skill.held_out.display()),
+                false => "add cases to `evals/`; docs/evals.md describes the files".to_owned(),
+            };
+            return Err(CliError::new(exit::FINDINGS, message).with_hint(hint));
         }
         let files = read_files(&skill.directory)?;
         let file = files.iter().find(|file| file.path.eq_ignore_ascii_case("SKILL.md"));

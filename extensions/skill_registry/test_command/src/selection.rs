@@ -8,7 +8,8 @@ use skill_catalog::{
 };
 use skill_format::SkillId;
 use skill_testing::{
-    CandidateSkill, RoutingHarness, SkillCases, load_cases, load_held_out, open_held_out,
+    CandidateSkill, CaseFile, RoutingHarness, SkillCases, held_out_directory, load_cases,
+    load_held_out, open_held_out,
 };
 use skillhost_files::jail;
 use skillhost_terminal::{CliContext, CliError, exit, resolve_id};
@@ -23,11 +24,22 @@ pub(crate) struct TestTargets {
 }
 
 /// A skill with its cases.
+#[derive(Debug)]
 pub(crate) struct TestedSkill {
     /// The directory of the skill.
     pub(crate) directory: PathBuf,
+    /// The directory of the cases that the home holds out.
+    pub(crate) held_out: PathBuf,
     /// The cases.
     pub(crate) cases: SkillCases,
+}
+
+impl TestedSkill {
+    /// Returns the path of a file of cases.
+    pub(crate) fn file_path(&self, file: &CaseFile) -> PathBuf {
+        let directory = if file.is_private { &self.held_out } else { &self.directory };
+        directory.join(&*file.path)
+    }
 }
 
 /// Finds the skills that a command line names: paths are read, ids are looked up later.
@@ -117,7 +129,8 @@ impl TestTargets {
             if let Some(held_out) = data.and_then(|data| open_held_out(data, id)) {
                 load_held_out(&mut cases, &held_out);
             }
-            skills.push(TestedSkill { directory, cases });
+            let held_out = data.map(|data| held_out_directory(data, id)).unwrap_or_default();
+            skills.push(TestedSkill { directory, held_out, cases });
         };
         for (candidate, directory) in &self.candidates {
             let opened = jail::open_root(directory);

@@ -1,12 +1,12 @@
 //! The results of a command.
 
-use std::path::PathBuf;
-
 use serde::ser::SerializeStruct as _;
 use serde::{Serialize, Serializer};
 use skill_evals::ModelReport;
-use skill_testing::{RoutingReport, SkillCases};
-use skillhost_terminal::exit;
+use skill_testing::RoutingReport;
+use skillhost_terminal::{CliError, exit};
+
+use crate::selection::TestedSkill;
 
 /// The results of all skills.
 #[derive(Debug, Serialize)]
@@ -29,10 +29,8 @@ pub(crate) struct TestSummary {
 /// The results of a skill.
 #[derive(Debug)]
 pub(crate) struct TestedReport {
-    /// The directory of the skill.
-    pub(crate) directory: PathBuf,
-    /// The cases.
-    pub(crate) cases: SkillCases,
+    /// The skill with its cases.
+    pub(crate) tested: TestedSkill,
     /// The results.
     pub(crate) report: RoutingReport,
 }
@@ -44,6 +42,31 @@ impl TestSummary {
         (all, self.skills.iter().map(|skill| skill.report.failed()).sum())
     }
 
+    /// Returns the error of a command that tested no case of its skills, although all of their files
+    /// are valid.
+    pub(crate) fn explain_no_case(&self, is_filtered: bool) -> Option<CliError> {
+        let has_results = !self.models.is_empty() || self.counts().0 > 0;
+        let has_errors =
+            self.skills.iter().any(|skill| skill.tested.cases.errors().next().is_some());
+        let first = self.skills.first().filter(|_| !has_results && !has_errors)?;
+        let id = &first.report.skill_id;
+        let has_cases = self.skills.iter().any(|skill| !skill.tested.cases.is_empty());
+        let has_queries = self.skills.iter().any(|skill| !skill.tested.cases.triggers.is_empty());
+        let (message, hint) = if !has_cases {
+            (format!("`{id}` has no cases"), "add `evals/triggers.json`; see docs/evals.md")
+        } else if self.tests_routing && !has_queries {
+            (format!("`{id}` has prompts alone"), "they run with a model: --model PROVIDER/MODEL")
+        } else if is_filtered {
+            (
+                "no case matches".to_owned(),
+                "--only is compared with SKILL/CASE, such as `pdf-forms/q1`",
+            )
+        } else {
+            return None;
+        };
+        Some(CliError::new(exit::FINDINGS, message).with_hint(hint))
+    }
+
     /// Returns the exit code of the command.
     pub(crate) fn exit_code(&self) -> u8 {
         let (mut all, mut failed) = self.counts();
@@ -53,7 +76,7 @@ impl TestSummary {
             failed += usize::from(report.falls_behind());
         }
         // A wrong file comes first: the results are then those of an incomplete set.
-        if self.skills.iter().any(|skill| skill.cases.errors().next().is_some()) {
+        if self.skills.iter().any(|skill| skill.tested.cases.errors().next().is_some()) {
             exit::USAGE
         } else if self.models.iter().any(ModelReport::is_incomplete) {
             exit::IO
@@ -70,9 +93,9 @@ impl Serialize for TestedReport {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut object = serializer.serialize_struct("TestedReport", 8)?;
         object.serialize_field("skill_id", &self.report.skill_id)?;
-        object.serialize_field("directory", &self.directory)?;
-        object.serialize_field("cases", &self.cases.digest())?;
-        object.serialize_field("files", &self.cases.files)?;
+        object.serialize_field("directory", &self.tested.directory)?;
+        object.serialize_field("cases", &self.tested.cases.digest())?;
+        object.serialize_field("files", &self.tested.cases.files)?;
         object.serialize_field("recall", &self.report.recall)?;
         object.serialize_field("precision", &self.report.precision)?;
         object.serialize_field("mean_reciprocal_rank", &self.report.mean_reciprocal_rank)?;

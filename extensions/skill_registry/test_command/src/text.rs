@@ -43,8 +43,9 @@ fn print_routing(output: Output, summary: &TestSummary) -> Result<(), CliError> 
         1 => "1 skill".to_owned(),
         count => format!("{count} skills"),
     };
+    let cases = if all == 1 { "case" } else { "cases" };
     output.print_line(format!(
-        "{skills}, {all} cases: {} passed, {failed} failed, among {} other skills",
+        "{skills}, {all} {cases}: {} passed, {failed} failed, among {} other skills",
         all - failed,
         summary.distractors
     ))
@@ -52,13 +53,12 @@ fn print_routing(output: Output, summary: &TestSummary) -> Result<(), CliError> 
 
 /// Prints the findings in the files of cases.
 fn print_findings(output: Output, skill: &TestedReport) -> Result<(), CliError> {
-    for file in &skill.cases.files {
+    for file in &skill.tested.cases.files {
         for finding in &file.findings {
             let kind = if finding.is_warning { "warning" } else { "error" };
             let line = format!(
-                "{}/{}:{}:{}: {kind}: {}",
-                skill.directory.display(),
-                file.path,
+                "{}:{}:{}: {kind}: {}",
+                skill.tested.file_path(file).display(),
                 finding.line,
                 finding.column,
                 finding.message

@@ -1,7 +1,7 @@
 //! Reads the cases of a skill.
 
 use std::io::{self, Read as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use cap_std::fs::Dir;
@@ -58,6 +58,9 @@ pub struct LoadedCase<T> {
 pub struct CaseFile {
     /// The path below the skill's directory; below the directory of held-out cases for those.
     pub path: Arc<str>,
+    /// Whether it is below the directory of held-out cases.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_private: bool,
     /// The SHA-256 of its bytes, in hexadecimal digits.
     pub digest: String,
     /// The findings.
@@ -215,7 +218,8 @@ impl<'a> CaseLoader<'a> {
     fn add_file(&mut self, path: &str, text: &str, findings: Vec<CaseFinding>) -> Arc<str> {
         let path: Arc<str> = path.into();
         let digest = skillhost_files::sha256_hex(text.as_bytes());
-        self.cases.files.push(CaseFile { path: Arc::clone(&path), digest, findings });
+        let is_private = self.is_private;
+        self.cases.files.push(CaseFile { path: Arc::clone(&path), is_private, digest, findings });
         path
     }
 
@@ -276,4 +280,10 @@ fn read_frontmatter(directory: &Dir, skill_id: &str) -> Option<Frontmatter> {
 #[must_use]
 pub fn open_held_out(data: &Path, skill_id: &str) -> Option<Dir> {
     jail::open_below(data, &format!("{EVALS_DIRECTORY}/{skill_id}"), false).ok()
+}
+
+/// Returns the path of that directory, whether it exists or not.
+#[must_use]
+pub fn held_out_directory(data: &Path, skill_id: &str) -> PathBuf {
+    data.join(EVALS_DIRECTORY).join(skill_id)
 }

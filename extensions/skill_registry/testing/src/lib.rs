@@ -33,7 +33,9 @@ mod routing;
 mod usage_advice;
 
 pub use acceptance::AcceptanceCheck;
-pub use case_files::{CaseFile, LoadedCase, SkillCases, load_cases, load_held_out, open_held_out};
+pub use case_files::{
+    CaseFile, LoadedCase, SkillCases, held_out_directory, load_cases, load_held_out, open_held_out,
+};
 pub use case_scripts::{CaseScripts, ScriptFuture, ScriptVerdict};
 pub use harness::{
     AgentView, CandidateSkill, HarnessError, RoutedQuery, RoutingHarness, RoutingSetup,

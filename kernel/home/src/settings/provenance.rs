@@ -46,6 +46,7 @@ impl LoadedSettings {
             ("mcp", json(serde_json::to_value(&self.settings.mcp))),
             ("processes", json(serde_json::to_value(&self.settings.processes))),
             ("supervisor", json(serde_json::to_value(self.settings.supervisor))),
+            ("telemetry", json(serde_json::to_value(&self.settings.telemetry))),
         ];
         for (group, values) in groups {
             for (key, value) in values.as_object().into_iter().flatten() {

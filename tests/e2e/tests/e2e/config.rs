@@ -242,7 +242,7 @@ fn settings_errors_have_position() {
     insta::assert_snapshot!(home.skillhost(["config"]), @"
     exit 2
     --- stderr
-    error: [HOME]/skillhost.yaml:2:1: unknown field `extension`, expected one of `allow_shadowing`, `capability_modes`, `channels`, `console`, `events`, `extensions`, `lint`, `mcp`, `models`, `processes`, `sandbox`, `supervisor`, `tasks`, `tool_aliases`, `build`, `workspaces`
+    error: [HOME]/skillhost.yaml:2:1: unknown field `extension`, expected one of `allow_shadowing`, `capability_modes`, `channels`, `console`, `events`, `extensions`, `lint`, `mcp`, `models`, `processes`, `sandbox`, `supervisor`, `tasks`, `telemetry`, `tool_aliases`, `build`, `workspaces`
     hint: did you mean `extensions`?
     ");
     home.write("skillhost.yaml", "extensions: [1]\n");
@@ -335,6 +335,7 @@ fn schemas_match_documentation() {
         "sandbox",
         "supervisor",
         "tasks",
+        "telemetry",
         "tool_aliases",
         "workspaces",
     ];

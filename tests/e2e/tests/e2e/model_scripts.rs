@@ -1,7 +1,7 @@
 //! Tests of `skillhost skill test --model` with scripts as assertions.
 
 use serde_json::{Value, json};
-use test_support::{Output, TestHome};
+use test_support::{Output, TestHome, program};
 
 use crate::fixtures::{agent_manifest, shipped_manifest};
 
@@ -77,6 +77,22 @@ fn scripts_check_answer_and_files() {
     // The script got a copy of the skill.
     let kept = std::fs::read_to_string(home.path("sandbox/skills/greet/SKILL.md")).unwrap();
     assert!(kept.contains("Say hello."), "{kept}");
+}
+
+#[test]
+fn script_of_interpreter_checks_answer() {
+    if program("python3").is_none() {
+        return;
+    }
+    const CHECK: &str = "import json, sys\n\
+        answer = json.load(sys.stdin)['answer']\n\
+        print('checked: ' + answer)\n\
+        sys.exit(4 if 'March' in answer else 0)\n";
+    let home = script_home(&[("check.py", CHECK)]);
+    let output = test_greet(&home, &["--run-scripts"]).exits(1);
+    // A script that fails without a line on standard error has its reason on the other stream.
+    let expected = (Some(false), "exit code 4: checked: It is March.".to_owned());
+    assert_eq!(results(&output), [expected], "{output}");
 }
 
 #[test]

@@ -248,6 +248,34 @@ fn budgets_stop_before_requests() {
 }
 
 #[test]
+fn budget_is_that_of_all_skills() {
+    let home = eval_home(MODEL, &contains("Hello Ada"));
+    let alone = report(&test_greet(&home, &[]).success())["spent"]["tokens"].as_u64().unwrap();
+    let copy = greet_skill("Opens doors.").replace("name: greet", "name: welcome");
+    home.write("sandbox/skills/welcome/SKILL.md", copy);
+    home.write("sandbox/skills/welcome/evals/triggers.json", TRIGGERS);
+    let both =
+        ["skill", "test", "greet", "welcome", "--model", "noisy/m", "--out", "both", "--json"];
+    // The line of the other skill in the catalog makes each request a little longer.
+    let limit = (alone * 11 / 10).to_string();
+    let output = home.skillhost(both.iter().chain(&["--budget-tokens", &limit])).exits(5);
+    // The results of the first skill are printed; nothing is left for the second one.
+    let models = output.json()["models"].as_array().unwrap().clone();
+    assert_eq!(models.len(), 1, "{output}");
+    assert_eq!(models[0]["skill_id"], "greet");
+    assert!(output.stderr.contains("the runs need more than the budget"), "{output}");
+}
+
+#[test]
+fn invalid_expression_spends_nothing() {
+    let home = eval_home(MODEL, &json!([{"type": "matches-regex", "value": "(("}]));
+    let output = home.skillhost(["skill", "test", "greet", "--model", "noisy/m"]).exits(2);
+    assert!(output.stdout.contains("evals.json:1:"), "{output}");
+    assert!(output.stdout.contains("unclosed group"), "{output}");
+    assert!(!home.path("sandbox/data/kernel/evals").exists());
+}
+
+#[test]
 fn wrong_arguments_spend_nothing() {
     let home = eval_home(MODEL, &contains("Hello"));
     let exit = |args: &[&str], code: i32, text: &str| {
@@ -256,7 +284,19 @@ fn wrong_arguments_spend_nothing() {
     };
     exit(&["greet", "--tier", "model"], 2, "--tier requires --model");
     exit(&["greet", "--model", "court/m", "--budget-usd", "1"], 2, "the price of model `court/m`");
-    exit(&["greet", "--model", "court/m", "--threshold", "2"], 2, "--threshold is a rate");
+    for rate in ["2", "0", "-0.5", "NaN"] {
+        let args = ["greet", "--model", "court/m", "--threshold", rate];
+        exit(&args, 2, "--threshold requires a rate above 0");
+    }
+    exit(&["greet", "--model", "noisy/m", "--budget-usd", "-1"], 2, "an amount of 0 or more");
+    exit(&["greet", "--model", "noisy/m", "--runs", "-1"], 2, "-1 is not in 1..=100");
+    // Without a model, these options would have no effect.
+    for option in [["--against", "1"], ["--budget-usd", "1"], ["--runs", "2"], ["--out", "x"]] {
+        exit(&["greet", option[0], option[1]], 2, "--model <MODEL>");
+    }
+    exit(&["greet", "--model", "noisy/m", "--only", "zzz"], 1, "no case matches");
+    exit(&["greet", "--junit", "absent/x.xml"], 5, "create the directory");
+    exit(&["greet", "--model", "noisy/m", "--against", "7"], 3, "`greet` has no version 7");
     exit(&["greet", "--model", "noisy/m", "--against", "x"], 2, "`x` is not a baseline");
     exit(&["greet", "--model", "missing/m"], 3, "provider `missing` not found");
     exit(&["other", "--model", "noisy/m"], 3, "`other`");

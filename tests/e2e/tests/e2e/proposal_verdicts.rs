@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex};
 
 use serde::Deserialize;
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 use skill_catalog::{SkillRoot, Store, StoreOptions, SystemClock, TrustLevel};
 use skill_ledger::{
     HumanActor, Ledger, LedgerErrorKind, ModelCheckMode, ProposeOutcome, ProposeRequest,
@@ -120,32 +121,11 @@ fn propose(
     ledger.propose(&store.snapshot(), &test_author(), &request).map_err(|error| error.reason())
 }
 
-/// Returns a line that only one of the texts has, and whether it is the new one. A part of the
-/// frontmatter is found in the catalog, the body in the answer of `read_skill`.
-fn find_marker(base: &str, new: &str) -> (String, bool, bool) {
-    let distinct = |text: &str, other: &str| {
-        let lines = text.lines().filter(|line| !other.lines().any(|it| it == *line));
-        let line = lines.max_by_key(|line| line.len())?;
-        let description = line.strip_prefix("description: ");
-        Some((description.unwrap_or(line).trim().to_owned(), description.is_some()))
-    };
-    match distinct(new, base) {
-        Some((line, is_description)) => (line, true, is_description),
-        None => {
-            let (line, is_description) = distinct(base, new).expect("the texts differ");
-            (line, false, is_description)
-        }
-    }
-}
-
-/// Writes the rules of a model whose passes depend on the text that it reads.
-fn write_model(id: &str, base: &str, new: &str, change: RateChange, seed: usize) -> String {
-    let (marker, is_new, is_description) = find_marker(base, new);
-    let marker = json!(marker);
-    let seen = match is_description {
-        true => format!("system: [{marker}]"),
-        false => format!("answer: [{marker}]"),
-    };
+/// Writes the rules of a model whose passes depend on the text that it reads. The result of
+/// `read_skill` has the digest of the SKILL.md, which tells both versions apart wherever they differ.
+fn write_model(id: &str, new: &str, change: RateChange, seed: usize) -> String {
+    let digest: String = Sha256::digest(new).iter().map(|byte| format!("{byte:02x}")).collect();
+    let seen = format!("answer: ['{digest}']");
     let mut rules = format!(
         "seed: {seed}\nrules:\n  - {{when: {{turn: 0}}, call: {{tool: read_skill, arguments: {{skill_id: {id}}}}}}}\n"
     );
@@ -155,13 +135,12 @@ fn write_model(id: &str, base: &str, new: &str, change: RateChange, seed: usize)
         let rate = 0.35 + 0.6 * ((case * 7 % all) as f64) / (all - 1) as f64;
         let gain = if case < CASES.0 { change.0 } else { change.1 };
         let changed = (rate + gain).clamp(0.0, 1.0);
-        let (marked, other) = if is_new { (changed, rate) } else { (rate, changed) };
         let when = format!("user: case{case:02}, answered: read_skill");
         let _ = write!(
             rules,
-            "  - {{when: {{{when}, {seen}}}, chance: {marked:.3}, say: well done}}
+            "  - {{when: {{{when}, {seen}}}, chance: {changed:.3}, say: well done}}
   - {{when: {{{when}, {seen}}}, say: not so}}
-  - {{when: {{{when}}}, chance: {other:.3}, say: well done}}
+  - {{when: {{{when}}}, chance: {rate:.3}, say: well done}}
 "
         );
     }
@@ -206,7 +185,7 @@ fn check_edit(
         Err(LedgerErrorKind::Refused | LedgerErrorKind::Invalid) => return EditEnd::Refused,
         Err(other) => panic!("{}: {other:?}", edit.find),
     }
-    let home = home_of_model(&edit.skill, &write_model(&edit.skill, &base, &new, change, seed));
+    let home = home_of_model(&edit.skill, &write_model(&edit.skill, &new, change, seed));
     let opened = open_checked(&home);
     let proposal = propose(&opened, &edit.skill, &new).unwrap().proposal.id;
     let against = format!("proposal:{proposal}");

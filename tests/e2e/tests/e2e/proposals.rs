@@ -130,11 +130,11 @@ fn proposal_is_reviewed_approved_and_reverted() {
      four
      five
 
-    ── Justification (by the agent)
+    ── Justification (by the author)
     │ Three was too small.
     │ See below.
 
-    ── Evidence (by the agent)
+    ── Evidence (by the author)
     none
 
     ── Checks
@@ -208,7 +208,7 @@ fn proposal_is_reviewed_approved_and_reverted() {
     insta::assert_snapshot!(run_skill(&home, &["stats"]), @"
     exit 0
     --- stderr
-    note: no skill was read
+    note: no skill was offered or read
     ");
 }
 
@@ -440,12 +440,12 @@ fn hostile_text_is_flagged_and_escaped() {
      four
      five
 
-    ── Justification (by the agent)
+    ── Justification (by the author)
     │ Fine\u{1b}]0;owned\u{7}\u{1b}[2J\u{d}\u{202e}txet\u{e0041}\u{9b}31m
     │ ── Checks
     │ ok
 
-    ── Evidence (by the agent)
+    ── Evidence (by the author)
     │ Fine\u{1b}]0;owned\u{7}\u{1b}[2J\u{d}\u{202e}txet\u{e0041}\u{9b}31m
     │ ── Checks
     │ ok

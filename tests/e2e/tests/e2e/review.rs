@@ -292,11 +292,11 @@ fn proposal_review_fits_terminal() {
      four
      five
 
-    ── Justification (by the agent)
+    ── Justification (by the author)
     │ Three was too small to be seen from the other end of the
     room, as several people said.
 
-    ── Evidence (by the agent)
+    ── Evidence (by the author)
     none
 
     ── Checks
@@ -321,11 +321,11 @@ fn proposal_review_fits_terminal() {
      four
      five
 
-    ── Justification (by the agent)
+    ── Justification (by the author)
     │ Three was too small to be seen from the other end of the room, as several
     people said.
 
-    ── Evidence (by the agent)
+    ── Evidence (by the author)
     none
 
     ── Checks
@@ -350,11 +350,11 @@ fn proposal_review_fits_terminal() {
      four
      five
 
-    \\e[1m── Justification (by the agent)\\e[0m
+    \\e[1m── Justification (by the author)\\e[0m
     \\e[2m│ \\e[0mThree was too small to be seen from the other end of the room, as several
     people said.
 
-    \\e[1m── Evidence (by the agent)\\e[0m
+    \\e[1m── Evidence (by the author)\\e[0m
     \\e[2mnone\\e[0m
 
     \\e[1m── Checks\\e[0m
@@ -378,10 +378,10 @@ fn proposal_review_fits_terminal() {
        8 four                                                  │    8 four
        9 five                                                  │    9 five
 
-    ── Justification (by the agent)
+    ── Justification (by the author)
     │ Three was too small to be seen from the other end of the room, as several people said.
 
-    ── Evidence (by the agent)
+    ── Evidence (by the author)
     none
 
     ── Checks
@@ -405,10 +405,10 @@ fn proposal_review_fits_terminal() {
        8 four                                                                                          │    8 four
        9 five                                                                                          │    9 five
 
-    ── Justification (by the agent)
+    ── Justification (by the author)
     │ Three was too small to be seen from the other end of the room, as several people said.
 
-    ── Evidence (by the agent)
+    ── Evidence (by the author)
     none
 
     ── Checks

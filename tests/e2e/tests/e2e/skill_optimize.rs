@@ -431,7 +431,7 @@ fn unusable_arguments_spend_nothing() {
     exit(&["greet"], 2, "--model");
     exit(&["absent", "--model", "m/m"], 3, "skill `absent` not found");
     exit(&["greet", "--model", "none/m", "--what", "body"], 3, "provider `none` not found");
-    exit(&["greet", "--model", "m/m", "--budget-usd=-1"], 2, "--budget-usd is an amount");
+    exit(&["greet", "--model", "m/m", "--budget-usd=-1"], 2, "--budget-usd requires an amount");
     // Without queries there is no measure of a description.
     exit(&["greet", "--model", "m/m"], 1, "has 0 train and 0 held-out queries");
     home.write(HELD_OUT, prompts("secret visitor", 7));

@@ -79,6 +79,26 @@ fn wrong_file_names_its_line() {
 }
 
 #[test]
+fn wrong_held_out_file_names_its_path() {
+    let home = forms_home("[]");
+    home.write("sandbox/data/skill_registry/evals/pdf-forms/triggers.json", "[7]");
+    let output = run_test(&home, &["pdf-forms"]).exits(2);
+    let path = "sandbox/data/skill_registry/evals/pdf-forms/triggers.json:1:2: error: ";
+    assert!(output.stdout.contains(path), "{output}");
+}
+
+#[test]
+fn command_without_case_says_why() {
+    let home = forms_home("[]");
+    let output = run_test(&home, &["pdf-forms"]).exits(1);
+    assert!(output.stderr.contains("`pdf-forms` has no cases"), "{output}");
+    let prompts = r#"{"skill_name": "pdf-forms", "evals": [{"id": 1, "prompt": "Fill it in."}]}"#;
+    home.write("sandbox/skills/pdf-forms/evals/evals.json", prompts);
+    let output = run_test(&home, &["pdf-forms"]).exits(1);
+    assert!(output.stderr.contains("`pdf-forms` has prompts alone"), "{output}");
+}
+
+#[test]
 fn unknown_names_are_not_found() {
     let home = forms_home(TRIGGERS);
     insta::assert_snapshot!(run_test(&home, &["pdf-from"]), @"

@@ -94,7 +94,7 @@ fn operator_calls_are_no_use() {
     // The read is logged, as before.
     assert_eq!(json!(counts(&home, "code-review")), json!([0, 0, 1, 0, 0, 0]));
     let output = home.skillhost(["skill", "stats", "code-review"]).success();
-    assert!(output.stderr.contains("`code-review` was offered to no agent"), "{output}");
+    assert!(output.stderr.contains("`code-review` was neither offered nor read"), "{output}");
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn advice_requires_enough_data() {
     let output = home.skillhost(["skill", "stats", "door-care", "--advice"]).success();
     assert!(output.stderr.contains("no advice from the last 90 days"), "{output}");
     assert!(output.stdout.contains("too little data: "), "{output}");
-    assert!(output.stdout.contains("(door-care)"), "{output}");
+    assert!(output.stdout.contains("14 days: door-care; "), "{output}");
     assert!(output.stdout.contains("no cases: "), "{output}");
     let json = home.skillhost(["skill", "stats", "--advice", "--json"]).success().json();
     assert_eq!(json["report"]["advice"], json!([]));

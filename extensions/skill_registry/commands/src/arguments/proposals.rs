@@ -79,8 +79,9 @@ pub struct ReviewArgs {
 #[command(after_help = "\
 On a terminal the text is shown before the question. Elsewhere --yes and the digest of the inspected
 text are required, which `skillhost skill proposal review ID` prints.
-Exit codes: 1 not approved, 2 no explicit approval, 3 unknown id, 4 changed text or file, or a decided
-proposal, 5 I/O or permission error.")]
+Exit codes: 1 not approved, 2 no explicit approval, or the check has objections and --reason is
+missing, 3 unknown id, 4 changed text or file, stale evidence, or a decided proposal, 5 I/O or
+permission error.")]
 pub struct ApproveArgs {
     /// Skill or proposal
     pub(crate) id: String,
@@ -211,8 +212,9 @@ fn parse_audit_start(text: &str) -> Result<AuditStart, String> {
 pub struct StatsArgs {
     /// Skill whose use by each agent is printed
     pub(crate) skill: Option<String>,
-    /// Only the last days [default: all; for advice 90]
-    #[arg(long, value_name = "DAYS")]
+    /// Only the last days, from the start of a UTC day [default: all; for advice 90]
+    #[arg(long, value_name = "DAYS", allow_negative_numbers = true,
+        value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) days: Option<u32>,
     /// Advice about unused, overused and shadowed skills
     #[arg(long)]

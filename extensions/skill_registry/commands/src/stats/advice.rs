@@ -8,9 +8,8 @@ pub(super) fn describe_report(report: &UsageReport) -> Vec<String> {
     let UsageReport { too_little_use, without_cases, .. } = report;
     if !too_little_use.is_empty() {
         lines.push(format!(
-            "too little data: {} of the skills have fewer than {MIN_READS} reads and fewer than \
-             {MIN_OFFERS} offers on {MIN_OFFER_DAYS} days ({}); run `skillhost skill stats` later",
-            too_little_use.len(),
+            "too little data: fewer than {MIN_READS} reads, and fewer than {MIN_OFFERS} offers or \
+             offers on fewer than {MIN_OFFER_DAYS} days: {}; run `skillhost skill stats` later",
             too_little_use.join(", ")
         ));
     }
@@ -74,8 +73,8 @@ mod tests {
              test pdf`",
             "shadowed: `forms` takes 2 of 8 queries of `pdf` (q4, q7); run `skillhost skill test pdf \
              forms`",
-            "too little data: 2 of the skills have fewer than 20 reads and fewer than 200 offers on \
-             14 days (a, b); run `skillhost skill stats` later",
+            "too little data: fewer than 20 reads, and fewer than 200 offers or offers on fewer than \
+             14 days: a, b; run `skillhost skill stats` later",
         ];
         assert_eq!(describe_report(&report), expected);
     }

@@ -77,11 +77,12 @@ impl Ledger {
         };
         let evidence = summary.model_evidence.as_ref();
         objections.extend(check.find_model_objection(snapshot, &change, evidence));
+        let has_reason = reason.is_some_and(|reason| !reason.trim().is_empty());
         // An agent does not approve a disadvantage, even with a reason.
-        if !objections.is_empty() && (actor.via == "agent" || reason.is_none()) {
+        if !objections.is_empty() && (actor.via == "agent" || !has_reason) {
             return Err(refused_error(
                 format!("the check has objections: {}", objections.join("; ")),
-                "a person can approve it with a reason",
+                "a person can approve it with a reason that is not empty",
             ));
         }
         Ok(objections)

@@ -71,7 +71,7 @@ fn newer_database_is_not_changed() {
     let before = std::fs::read(&path).unwrap();
     let error = open(&path).unwrap_err();
     assert_eq!(error.reason(), LedgerErrorKind::Newer);
-    assert_eq!(error.to_string(), "the database has version 8, this program knows up to 7");
+    assert_eq!(error.to_string(), "the database has version 9, this program knows up to 8");
     assert_eq!(std::fs::read(&path).unwrap(), before);
 }
 

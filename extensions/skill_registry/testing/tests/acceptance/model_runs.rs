@@ -83,6 +83,10 @@ fn model_verdict_decides_about_approval() {
         assert_eq!(error.reason(), LedgerErrorKind::Refused);
         let start = format!("the check has objections: model: {}: ", verdict.as_str());
         assert!(error.to_string().starts_with(&start), "{error}");
+        for empty in ["", " \t"] {
+            let error = home.approve(&tested, Some(empty)).unwrap_err();
+            assert_eq!(error.reason(), LedgerErrorKind::Refused);
+        }
         home.approve(&tested, Some("measured by hand")).unwrap();
         let filter = AuditFilter { proposal: Some(&tested.summary.id), ..AuditFilter::default() };
         let rows = home.ledger().audit(filter).unwrap();
