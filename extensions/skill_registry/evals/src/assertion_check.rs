@@ -104,7 +104,7 @@ fn search(text: &str, value: &str) -> Result<String, String> {
     Err("the expression needs more than 1 MiB".to_owned())
 }
 
-/// Returns why an expression is not valid; `None` for a valid one, whatever its size.
+/// Returns why an expression is not valid; `None` for a valid one of any size.
 pub(crate) fn find_expression_error(value: &str) -> Option<String> {
     let (size, _) = *SEARCH_LIMITS.last()?;
     match compile_expression(value, size) {

@@ -25,7 +25,7 @@ const LARGER_CRATES: &[(&str, usize, &str)] = &[
     ("kernel/home", 6_660, "its settings, approvals and manifests are checked as one state"),
     ("kernel/host", 6_080, "it assembles all parts of a kernel and handles its own events"),
     ("kernel/mcp", 6_300, "requests, transports, tasks and consents share sessions"),
-    ("extensions/skill_registry/commands", 12_480, "one command line for all parts of a skill"),
+    ("extensions/skill_registry/commands", 12_500, "one command line for all parts of a skill"),
     (
         "kernel/tasks",
         8_800,
