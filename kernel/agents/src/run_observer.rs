@@ -28,6 +28,8 @@ pub struct SpanPlace {
     pub trace_id: u128,
     /// The id of the span.
     pub span_id: u64,
+    /// Whether the trace is exported.
+    pub is_sampled: bool,
 }
 
 /// The end of a run or of a call.

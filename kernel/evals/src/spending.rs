@@ -11,6 +11,7 @@ use skill_evals::SpentAmounts;
 use skill_testing::SpendingLimits;
 use skillhost_core::spawn_blocking;
 use skillhost_files::{open_append, split_complete_lines, sync_file};
+use tokio::sync::OwnedMutexGuard;
 
 use crate::error::EvalError;
 
@@ -30,6 +31,8 @@ struct RequestLine {
 /// A request that may be sent.
 pub(crate) struct SentRequest {
     id: u64,
+    /// Held until the usage is known.
+    _turn: OwnedMutexGuard<()>,
 }
 
 /// The reason why no request may be sent.
@@ -44,6 +47,8 @@ pub(crate) struct SpendingMeter {
     path: PathBuf,
     limits: SpendingLimits,
     state: Mutex<MeterState>,
+    /// Locked by the request that is sent.
+    turn: Arc<tokio::sync::Mutex<()>>,
 }
 
 struct MeterState {
@@ -82,7 +87,7 @@ impl SpendingMeter {
             file.set_len(complete as u64).map_err(EvalError::io(&path))?;
         }
         let state = Mutex::new(MeterState { file, next_id, done, open });
-        Ok(Arc::new(Self { path, limits, state }))
+        Ok(Arc::new(Self { path, limits, state, turn: Arc::default() }))
     }
 
     /// Returns the amounts so far, with the estimates of requests without an end.
@@ -105,6 +110,11 @@ impl SpendingMeter {
             });
         }
         if let Some(limit) = self.limits.usd {
+            // Requests without a price may have cost any amount.
+            if spent.requests > 0 && spent.usd.is_none() {
+                let reason = "the cost of earlier requests is not known".to_owned();
+                return Err(SpendingStop { reason });
+            }
             let (before, next) = (spent.usd.unwrap_or_default(), estimate.usd.unwrap_or_default());
             if before + next > limit || limit <= 0.0 {
                 return Err(SpendingStop {
@@ -122,12 +132,14 @@ impl SpendingMeter {
         self: &Arc<Self>,
         estimate: SpentAmounts,
     ) -> Result<SentRequest, SpendingStop> {
+        // One request at a time: those of delegated runs could exceed the limit together.
+        let turn = Arc::clone(&self.turn).lock_owned().await;
         self.check(estimate)?;
         let meter = Arc::clone(self);
         // On disk before the request is: a killed process has paid for it.
         let recorded = spawn_blocking(move || meter.record(None, estimate)).await;
         match recorded {
-            Ok(Ok(id)) => Ok(SentRequest { id }),
+            Ok(Ok(id)) => Ok(SentRequest { id, _turn: turn }),
             Ok(Err(error)) => {
                 // Without the record, a resumed process would spend the amount again.
                 Err(SpendingStop { reason: format!("{}: {error}", self.path.display()) })

@@ -65,9 +65,11 @@ impl SpanObserver {
         spans: Vec<Span>,
         skill_call: Option<(SkillCall, &'static ConventionNames)>,
     ) -> Box<dyn ObservedSpan> {
-        let place = spans.first().map_or(SpanPlace { trace_id: 0, span_id: 0 }, |span| {
+        let nowhere = SpanPlace { trace_id: 0, span_id: 0, is_sampled: false };
+        let place = spans.first().map_or(nowhere, |span| {
             let context = span.span_context();
             SpanPlace {
+                is_sampled: context.is_sampled(),
                 trace_id: u128::from_be_bytes(context.trace_id().to_bytes()),
                 span_id: u64::from_be_bytes(context.span_id().to_bytes()),
             }
@@ -186,7 +188,8 @@ fn to_context(parent: SpanPlace) -> Context {
     Context::new().with_remote_span_context(SpanContext::new(
         TraceId::from_bytes(parent.trace_id.to_be_bytes()),
         SpanId::from_bytes(parent.span_id.to_be_bytes()),
-        TraceFlags::SAMPLED,
+        // A sampler that follows the parent leaves out the calls of a run that it left out.
+        if parent.is_sampled { TraceFlags::SAMPLED } else { TraceFlags::NOT_SAMPLED },
         true,
         TraceState::NONE,
     ))

@@ -1,6 +1,6 @@
 //! The check of the assertions that need neither a judge nor a program.
 
-use globset::{GlobBuilder, GlobMatcher};
+use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use regex::{Regex, RegexBuilder};
 use skill_compat::extended::{AssertionType, TestAssertion, excerpt};
 use unicode_normalization::UnicodeNormalization as _;
@@ -113,6 +113,9 @@ pub(crate) fn find_expression_error(value: &str) -> Option<String> {
     }
 }
 
+/// The longest glob, in bytes.
+const MAX_GLOB: usize = 4 << 10;
+
 /// The reason why an expression cannot be used.
 enum ExpressionError {
     TooLarge,
@@ -176,7 +179,7 @@ fn check_commands(text: String, value: &str, seen: Option<&[Vec<String>]>) -> As
     let Some(seen) = seen else {
         return AssertionResult::skipped(text, "the agent has no tool that runs commands");
     };
-    let wanted: Vec<Option<GlobMatcher>> =
+    let wanted: Vec<Option<GlobSet>> =
         split_commands(value).iter().flatten().map(|word| compile_glob(word)).collect();
     if wanted.is_empty() || wanted.iter().any(Option::is_none) {
         return AssertionResult::checked(text, false, "the command is not valid");
@@ -195,9 +198,15 @@ fn check_commands(text: String, value: &str, seen: Option<&[Vec<String>]>) -> As
     }
 }
 
-fn compile_glob(glob: &str) -> Option<GlobMatcher> {
-    let glob = GlobBuilder::new(glob.trim_start_matches("./")).literal_separator(true).build();
-    glob.ok().map(|glob| glob.compile_matcher())
+/// Compiles a glob; `None` if it is not valid or too large.
+fn compile_glob(glob: &str) -> Option<GlobSet> {
+    if glob.len() > MAX_GLOB {
+        return None;
+    }
+    let glob =
+        GlobBuilder::new(glob.trim_start_matches("./")).literal_separator(true).build().ok()?;
+    // A set reports an expression that is too deep; a single matcher would panic.
+    GlobSetBuilder::new().add(glob).build().ok()
 }
 
 /// Returns the commands of a tool call, or `None` if it runs none: a script with its arguments, or the
@@ -234,6 +243,15 @@ pub fn commands_of_call(tool: &str, arguments: &str) -> Option<Vec<Vec<String>>>
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn hostile_globs_are_not_valid() {
+        let deep = format!("{}a{}", "{".repeat(300), "}".repeat(300));
+        for glob in [deep, "a".repeat(5_000), "[".to_owned()] {
+            assert_eq!(check(AssertionType::FileCreated, &glob).0, Some(false));
+            assert_eq!(check(AssertionType::CommandExecuted, &glob).0, Some(false));
+        }
+    }
 
     fn observations() -> RunObservations {
         RunObservations {

@@ -1,7 +1,7 @@
 //! The cases of a skill.
 
 use serde::Serialize;
-use skill_compat::extended::TestAssertion;
+use skill_compat::extended::{AssertionType, TestAssertion};
 use yaml_tree::Span;
 
 /// A query with the skills that it is expected to lead to.
@@ -73,6 +73,17 @@ impl CaseSplit {
 }
 
 impl CaseAssertion {
+    /// Returns the path of the script that checks the condition, if a script does.
+    #[must_use]
+    pub fn script(&self) -> Option<&str> {
+        match self {
+            Self::Typed(TestAssertion { kind: AssertionType::Custom, value, .. }) => {
+                value.strip_prefix("script:").map(str::trim)
+            }
+            Self::Typed(_) | Self::Sentence(_) => None,
+        }
+    }
+
     /// Returns a description for reports.
     #[must_use]
     pub fn text(&self) -> String {

@@ -26,7 +26,9 @@ pub struct CaseFinding {
 }
 
 impl CaseFinding {
-    pub(crate) fn error(at: Span, message: String, help: impl Into<String>) -> Self {
+    /// Creates a finding at a position, because of which a file is not used completely.
+    #[must_use]
+    pub fn error(at: Span, message: String, help: impl Into<String>) -> Self {
         let Span { line, column } = at;
         // A finding about the file as a whole is at its start.
         let (line, column) = (line.max(1), column.max(1));

@@ -100,7 +100,8 @@ impl PairedFigures {
     #[must_use]
     pub fn from_cases<'a>(cases: impl Iterator<Item = &'a PairedCase>) -> Self {
         let (mut count, mut pairs, mut sum, mut squares) = (0, 0_usize, 0.0, 0.0);
-        for case in cases {
+        // A case without a valid pair says nothing about the change.
+        for case in cases.filter(|case| !case.pairs.is_empty()) {
             count += 1;
             for (base, new) in &case.pairs {
                 let difference = new - base;
@@ -177,6 +178,9 @@ mod tests {
         let same = [(1.0, 1.0); 3];
         assert_eq!(verdict(&cases(12, 7, &same), 3), Some(ChangeVerdict::Thin));
         assert_eq!(verdict(&cases(12, 8, &same), 3), None);
+        let mut unheard = cases(12, 0, &[(1.0, 1.0); 12]);
+        unheard.extend(cases(0, 8, &[]));
+        assert_eq!(verdict(&unheard, 12), Some(ChangeVerdict::Thin));
         assert_eq!(verdict(&cases(12, 8, &[(1.0, 1.0); 12]), 12), Some(ChangeVerdict::NotLower));
         assert_eq!(verdict(&cases(12, 8, &[(0.0, 1.0); 3]), 3), Some(ChangeVerdict::Better));
         assert_eq!(verdict(&cases(12, 8, &[(1.0, 0.0); 3]), 3), Some(ChangeVerdict::Blocked));

@@ -32,7 +32,8 @@ pub enum TextChange {
 
 /// Compares two texts of a file.
 ///
-/// White space counts in fenced code, where it may have a meaning, and nowhere else.
+/// White space counts in fenced code and at the start of lines of the frontmatter, where it may have a
+/// meaning, and nowhere else.
 #[must_use]
 pub fn compare_skill_texts(base: &str, new: &str) -> TextChange {
     if base == new {
@@ -49,8 +50,14 @@ fn normalize_space(text: &str) -> Vec<&str> {
     let mut parts = Vec::new();
     // Indentation in a fence may be a block of Python.
     let mut fence: Option<&str> = None;
-    for line in text.lines() {
+    let mut is_frontmatter = text.starts_with("---");
+    for (number, line) in text.lines().enumerate() {
         let trimmed = line.trim();
+        if is_frontmatter {
+            parts.push(line.trim_end());
+            is_frontmatter = number == 0 || trimmed != "---";
+            continue;
+        }
         let marks = trimmed.len() - trimmed.trim_start_matches(['`', '~']).len();
         match fence {
             Some(open) => {
@@ -124,6 +131,12 @@ impl LeakSearch {
     #[must_use]
     pub fn find_query(&self, query: &str) -> Option<String> {
         let words = words_of(query);
+        if words.len() < 2 {
+            // Languages without spaces have sentences of one word.
+            let is_long = query.chars().count() >= LITERAL_CHARS;
+            let is_added = self.new.has_literal(query) && !self.base.has_literal(query);
+            return (is_long && is_added && !query.is_ascii()).then(|| fold_literal(query));
+        }
         let run = words.len().clamp(2, COPIED_WORDS);
         let is_added = |words: &&[String]| self.new.has_words(words) && !self.base.has_words(words);
         words.windows(run).find(is_added).map(|copied| copied.join(" "))
@@ -149,19 +162,22 @@ fn literal_of(assertion: &CaseAssertion) -> Option<&str> {
 /// A text in which texts of cases are searched.
 #[derive(Debug)]
 struct SearchedText {
-    /// The words, each between blanks.
-    words: String,
+    /// The hashed runs of two to six words.
+    runs: HashSet<u64>,
     /// The lower-case text with single blanks.
     literal: String,
 }
 
 impl SearchedText {
     fn new(text: &str) -> Self {
-        Self { words: join_words(&words_of(text)), literal: fold_literal(text) }
+        let words = words_of(text);
+        // Hashed once: a case may have as many words as the text.
+        let runs = (2..=COPIED_WORDS).flat_map(|length| words.windows(length).map(hash_run));
+        Self { runs: runs.collect(), literal: fold_literal(text) }
     }
 
     fn has_words(&self, words: &[String]) -> bool {
-        self.words.contains(&join_words(words))
+        self.runs.contains(&hash_run(words))
     }
 
     fn has_literal(&self, literal: &str) -> bool {
@@ -169,8 +185,10 @@ impl SearchedText {
     }
 }
 
-fn join_words(words: &[String]) -> String {
-    format!(" {} ", words.join(" "))
+fn hash_run(words: &[String]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    words.hash(&mut hasher);
+    hasher.finish()
 }
 
 fn fold_literal(text: &str) -> String {
@@ -249,5 +267,35 @@ mod tests {
         // The base has these words already.
         assert_eq!(leaks("Fill in more, in short."), [""; 0]);
         assert_eq!(leaks("Fill it out for a landlord."), [""; 0]);
+    }
+
+    #[test]
+    fn sentence_without_spaces_is_found() {
+        let query = "\u{8bf7}\u{5e2e}\u{6211}\u{5199}\u{4e00}\u{5c01}\u{6b22}\u{8fce}\u{4fe1}";
+        let search = LeakSearch::new("Writes letters.", &format!("Writes letters: {query}."));
+        assert_eq!(search.find_query(query).as_deref(), Some(query));
+        assert_eq!(search.find_query("letters"), None);
+        let same = LeakSearch::new(query, query);
+        assert_eq!(same.find_query(query), None);
+    }
+
+    #[test]
+    fn long_texts_are_searched_in_short_time() {
+        let text = |from: usize, count: usize| {
+            (from..from + count).map(|number| format!("w{number} ")).collect::<String>()
+        };
+        let search = LeakSearch::new("", &text(0, 40_000));
+        // A search for each run of words in the whole text would take minutes.
+        assert_eq!(search.find_query(&text(50_000, 400_000)), None);
+        let copied = format!("{}{}", text(50_000, 1_000), text(39_994, 6));
+        assert!(search.find_query(&copied).unwrap().starts_with("w39994 w39995"));
+    }
+
+    #[test]
+    fn indentation_of_frontmatter_counts() {
+        let text = |indent: &str| format!("---\nname: a\nmetadata:\n{indent}x: 1\n---\nText.\n");
+        assert_eq!(compare_skill_texts(&text("  "), &text("")), TextChange::Changed);
+        let spaced = text("  ").replace("Text.", " Text. ");
+        assert_eq!(compare_skill_texts(&text("  "), &spaced), TextChange::Cosmetic);
     }
 }

@@ -185,7 +185,8 @@ fn prepare_test(
 /// Returns the rest of a budget after the runs of other skills.
 fn remaining_budget(budget: SpendingLimits, reports: &[ModelReport]) -> SpendingLimits {
     let tokens: u64 = reports.iter().map(|report| report.spent.tokens).sum();
-    let usd: f64 = reports.iter().filter_map(|report| report.spent.usd).sum();
+    // Of an amount that is not known, nothing is left.
+    let usd = reports.iter().map(|report| report.spent.usd.unwrap_or(f64::INFINITY)).sum::<f64>();
     SpendingLimits {
         usd: budget.usd.map(|limit| (limit - usd).max(0.0)),
         tokens: budget.tokens.map(|limit| limit.saturating_sub(tokens)),

@@ -8,8 +8,8 @@ use skill_catalog::{
 };
 use skill_format::SkillId;
 use skill_testing::{
-    CandidateSkill, CaseFile, RoutingHarness, SkillCases, held_out_directory, load_cases,
-    load_held_out, open_held_out,
+    CandidateSkill, CaseFile, RoutingHarness, SkillCases, held_out_directory, load_all_cases,
+    open_held_out,
 };
 use skillhost_files::jail;
 use skillhost_terminal::{CliContext, CliError, exit, resolve_id};
@@ -125,10 +125,8 @@ impl TestTargets {
         let snapshot = harness.snapshot();
         let mut skills = Vec::new();
         let mut add = |id: &str, directory: PathBuf, opened: cap_std::fs::Dir| {
-            let mut cases = load_cases(&opened, id, seed);
-            if let Some(held_out) = data.and_then(|data| open_held_out(data, id)) {
-                load_held_out(&mut cases, &held_out);
-            }
+            let private = data.and_then(|data| open_held_out(data, id));
+            let cases = load_all_cases(&opened, id, seed, private.as_ref());
             let held_out = data.map(|data| held_out_directory(data, id)).unwrap_or_default();
             skills.push(TestedSkill { directory, held_out, cases });
         };

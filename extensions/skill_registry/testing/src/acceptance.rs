@@ -6,13 +6,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use sha2::{Digest as _, Sha256};
 use skill_catalog::{Skill, Snapshot, StoreOptions};
 use skill_evals::LeakSearch;
-use skill_format::{Digest, SkillId};
+use skill_format::{Digest, SkillId, is_case_file};
 use skill_ledger::{
     AcceptanceEvidence, LedgerError, LedgerErrorKind, ModelCheckMode, ModelEvidence, ProposalCheck,
     ProposedChange,
 };
+use skillhost_files::{files_digest, read_tree};
 
-use crate::case_files::{SkillCases, load_cases, load_held_out, open_held_out};
+use crate::case_files::{SkillCases, load_all_cases, open_held_out};
 use crate::distractor_files::DistractorFiles;
 use crate::harness::{CandidateSkill, HarnessError, RoutingHarness, RoutingSetup, digest_catalog};
 use crate::routing::{AgentViews, RoutingFailure, RoutingReport, RoutingResult, test_all_routing};
@@ -56,10 +57,8 @@ impl AcceptanceCheck {
     /// Loads the cases of a skill, with those that the home holds out.
     fn load_skill_cases(&self, skill: &Skill) -> Option<SkillCases> {
         let id = skill.id().as_str();
-        let mut cases = load_cases(&skill.open_directory().ok()?, id, SEED);
-        if let Some(held_out) = open_held_out(&self.data, id) {
-            load_held_out(&mut cases, &held_out);
-        }
+        let held_out = open_held_out(&self.data, id);
+        let cases = load_all_cases(&skill.open_directory().ok()?, id, SEED, held_out.as_ref());
         (!cases.is_empty()).then_some(cases)
     }
 
@@ -106,7 +105,7 @@ impl ProposalCheck for AcceptanceCheck {
             Ok((before, after))
         });
         let (before, after) = opened.map_err(|error| to_ledger_error(&error))?;
-        compare_routing(&before, &after, &cases, &mut found);
+        compare_routing(&before, &after, &without_agents(cases), &mut found);
         Ok(Some(found))
     }
 
@@ -126,13 +125,14 @@ impl ProposalCheck for AcceptanceCheck {
             return None;
         }
         // A new skill has no cases that its author did not write.
-        let cases = self.load_skill_cases(snapshot.get(change.skill_id)?);
+        let skill = snapshot.get(change.skill_id)?;
+        let cases = self.load_skill_cases(skill);
         match (evidence, cases) {
             (Some(evidence), cases) => {
                 let base = change.base.map(|base| Digest::compute(base.as_bytes()));
                 // A skill whose cases were removed has other ones than the runs.
                 let cases = cases.map(|cases| cases.digest()).unwrap_or_default();
-                evidence.find_objection(base, &cases, HARNESS)
+                evidence.find_objection(base, &digest_files(skill), &cases, HARNESS)
             }
             (None, Some(_)) => {
                 Some(format!("model: the cases of {} were not run with a model", change.skill_id))
@@ -140,6 +140,16 @@ impl ProposalCheck for AcceptanceCheck {
             (None, None) => None,
         }
     }
+}
+
+/// Returns cases that are about every skill, whichever agent they name: a case of an agent would not be
+/// compared where the agent is not known.
+fn without_agents(mut cases: Vec<SkillCases>) -> Vec<SkillCases> {
+    for cases in &mut cases {
+        cases.settings.agent = None;
+        cases.triggers.iter_mut().for_each(|loaded| loaded.case.agent = None);
+    }
+    cases
 }
 
 /// Runs the queries of every skill before and after a change.
@@ -213,6 +223,14 @@ fn list_leaks(cases: &[SkillCases], change: &ProposedChange<'_>) -> Vec<String> 
         leaks.push(format!("{held_out} held-out {cases}"));
     }
     leaks
+}
+
+/// Returns the digest of the files of a skill as runs with a model see them; empty if they cannot be
+/// read, which no runs had.
+fn digest_files(skill: &Skill) -> String {
+    let Ok(mut files) = read_tree(&skill.dir()) else { return String::new() };
+    files.retain(|file| !is_case_file(&file.path));
+    format!("sha256:{}", files_digest(&files))
 }
 
 fn digest_cases(cases: &[SkillCases]) -> String {

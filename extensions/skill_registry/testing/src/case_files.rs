@@ -1,5 +1,6 @@
 //! Reads the cases of a skill.
 
+use std::collections::{BTreeSet, HashSet};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,9 +9,9 @@ use cap_std::fs::Dir;
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 use skill_catalog::{SkillFile, read_skill_yaml_in};
-use skill_compat::extended::{ExtendedSpec, ParsedExtendedSpec, TestScenario};
+use skill_compat::extended::{ExtendedSpec, ParsedExtendedSpec, TestScenario, excerpt};
 use skill_evals::{
-    CaseFinding, CaseSplit, MAX_CASE_FILE, OutputCase, SuiteSettings, TriggerCase,
+    CaseAssertion, CaseFinding, CaseSplit, MAX_CASE_FILE, OutputCase, SuiteSettings, TriggerCase,
     cases_of_scenarios, parse_evals, parse_suite, parse_triggers, split_of,
 };
 use skill_format::{EVALS_DIRECTORY, FILE_LIMIT, Frontmatter, SKILL_YAML};
@@ -22,6 +23,11 @@ const TRIGGER_FILES: [&str; 3] = ["triggers.json", "eval_queries.json", "trigger
 
 const EVAL_FILE: &str = "evals.json";
 const SUITE_FILE: &str = "suite.yaml";
+
+/// The files named by prompts that a digest covers.
+const MAX_INPUTS: usize = 1_000;
+/// The longest such file, in bytes; the digest covers of a longer one only that it is longer.
+const MAX_INPUT_BYTES: usize = 16 << 20;
 
 /// The cases of a skill.
 #[derive(Clone, Debug, Default)]
@@ -36,6 +42,9 @@ pub struct SkillCases {
     pub settings: SuiteSettings,
     /// The files that were read, with their findings.
     pub files: Vec<CaseFile>,
+    /// The digest of the files that the prompts name: inputs, and scripts that check results. Empty
+    /// without such files.
+    pub inputs: String,
 }
 
 /// A case with its origin.
@@ -99,7 +108,85 @@ pub fn load_held_out(cases: &mut SkillCases, directory: &Dir) {
     cases.files.extend(files);
 }
 
+/// Reads the cases in a skill's directory, and those that its home holds out, as one set.
+///
+/// A name that two cases have is a finding, as they would share their results.
+#[must_use]
+pub fn load_all_cases(
+    directory: &Dir,
+    skill_id: &str,
+    seed: u64,
+    held_out: Option<&Dir>,
+) -> SkillCases {
+    let mut cases = load_cases(directory, skill_id, seed);
+    if let Some(held_out) = held_out {
+        load_held_out(&mut cases, held_out);
+    }
+    cases.report_repeated_names();
+    cases.inputs = digest_inputs(directory, &cases.outputs);
+    cases
+}
+
+/// Returns the digest of the files that prompts name, with their paths; empty without such files.
+fn digest_inputs(directory: &Dir, outputs: &[LoadedCase<OutputCase>]) -> String {
+    let scripts = |case: &OutputCase| {
+        let scripts = case.assertions.iter().filter_map(CaseAssertion::script);
+        scripts.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let paths: BTreeSet<String> = outputs
+        .iter()
+        .flat_map(|loaded| loaded.case.files.iter().cloned().chain(scripts(&loaded.case)))
+        .collect();
+    let mut hasher = Sha256::new();
+    for path in paths.iter().take(MAX_INPUTS) {
+        hasher.update(path.as_bytes());
+        hasher.update([0]);
+        // A file that cannot be read is another input than any that can.
+        let bytes = read_limited_bytes(directory, path, MAX_INPUT_BYTES);
+        hasher.update(bytes.map_or([0; 32], |bytes| Sha256::digest(bytes).into()));
+    }
+    if paths.is_empty() { String::new() } else { skillhost_files::to_hex(&hasher.finalize()) }
+}
+
 impl SkillCases {
+    /// Adds a finding for each case that has the name of another one of its kind.
+    fn report_repeated_names(&mut self) {
+        let triggers =
+            self.triggers.iter().map(|it| (&it.name, &it.file, it.is_private, it.case.at));
+        let outputs = self.outputs.iter().map(|it| (&it.name, &it.file, it.is_private, it.case.at));
+        let mut found = Vec::new();
+        for (kind, cases) in
+            [("query", triggers.collect::<Vec<_>>()), ("prompt", outputs.collect())]
+        {
+            let mut seen = HashSet::new();
+            for (name, file, is_private, at) in cases {
+                if !seen.insert(name) {
+                    let message = format!("another {kind} has the name `{}` too", excerpt(name));
+                    let help = "give each case an id of its own";
+                    let finding = CaseFinding::error(at, message, help);
+                    found.push((Arc::clone(file), is_private, finding));
+                }
+            }
+        }
+        for (path, is_private, finding) in found {
+            let file = self
+                .files
+                .iter_mut()
+                .find(|file| file.path == path && file.is_private == is_private);
+            match file {
+                Some(file) if !file.findings.contains(&finding) => file.findings.push(finding),
+                Some(_) => {}
+                // The scenarios of a SKILL.md are in no file of cases.
+                None => self.files.push(CaseFile {
+                    path,
+                    is_private,
+                    digest: String::new(),
+                    findings: vec![finding],
+                }),
+            }
+        }
+    }
+
     /// Returns whether the skill has neither queries nor prompts.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -116,6 +203,7 @@ impl SkillCases {
             hasher.update([0]);
             hasher.update(file.digest.as_bytes());
         }
+        hasher.update(self.inputs.as_bytes());
         skillhost_files::to_hex(&hasher.finalize())
     }
 
@@ -258,7 +346,7 @@ fn describe(error: &JailError) -> Option<(&'static str, &'static str)> {
     }
 }
 
-fn read_limited(directory: &Dir, path: &str, limit: usize) -> Result<String, JailError> {
+fn read_limited_bytes(directory: &Dir, path: &str, limit: usize) -> Result<Vec<u8>, JailError> {
     let path = RelPath::new(path).map_err(|_| JailError::NotFound)?;
     let (file, _) = jail::open_file(directory, &path)?;
     let mut bytes = Vec::new();
@@ -266,6 +354,11 @@ fn read_limited(directory: &Dir, path: &str, limit: usize) -> Result<String, Jai
     if bytes.len() > limit {
         return Err(JailError::Io(io::ErrorKind::FileTooLarge.into()));
     }
+    Ok(bytes)
+}
+
+fn read_limited(directory: &Dir, path: &str, limit: usize) -> Result<String, JailError> {
+    let bytes = read_limited_bytes(directory, path, limit)?;
     String::from_utf8(bytes).map_err(|_| JailError::Io(io::ErrorKind::InvalidData.into()))
 }
 

@@ -26,6 +26,7 @@ impl ComparedChange<'_> {
         Some(ModelEvidence {
             base,
             new,
+            tree: report.digests.baseline.clone(),
             cases: report.digests.cases.clone(),
             catalog: report.digests.catalog.clone(),
             harness: HARNESS.to_owned(),

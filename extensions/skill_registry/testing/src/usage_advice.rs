@@ -6,7 +6,7 @@ use std::path::Path;
 use serde::Serialize;
 use skill_ledger::SkillUsage;
 
-use crate::case_files::{SkillCases, load_cases, load_held_out, open_held_out};
+use crate::case_files::{SkillCases, load_all_cases, open_held_out};
 use crate::harness::RoutingHarness;
 use crate::routing::RoutingReport;
 
@@ -95,11 +95,8 @@ pub fn load_installed_cases(harness: &RoutingHarness, data: Option<&Path>) -> Ve
     let skills = skills.filter(|skill| !harness.is_distractor(skill));
     let cases = skills.filter_map(|skill| {
         let id = skill.id().as_str();
-        let mut cases = load_cases(&skill.open_directory().ok()?, id, 0);
-        if let Some(held_out) = data.and_then(|data| open_held_out(data, id)) {
-            load_held_out(&mut cases, &held_out);
-        }
-        Some(cases)
+        let held_out = data.and_then(|data| open_held_out(data, id));
+        Some(load_all_cases(&skill.open_directory().ok()?, id, 0, held_out.as_ref()))
     });
     cases.collect()
 }

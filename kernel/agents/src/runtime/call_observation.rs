@@ -54,8 +54,17 @@ impl<'a> CallObservation<'a> {
         });
     }
 
-    /// Observes that the tool is invoked now.
-    pub(super) fn start(&mut self) {
+    /// Observes that the tool is invoked now, with the arguments that were approved.
+    pub(super) fn start_with(&mut self, arguments: &str) {
+        if let Some(facts) = &mut self.facts
+            && facts.arguments != arguments
+        {
+            arguments.clone_into(&mut facts.arguments);
+        }
+        self.start();
+    }
+
+    fn start(&mut self) {
         if let (Some(observer), Some(facts)) = (self.observer, &self.facts) {
             self.span = Some(observer.start_call(&ObservedCall {
                 spec: &facts.spec,

@@ -122,7 +122,7 @@ fn propose(
 }
 
 /// Writes the rules of a model whose passes depend on the text that it reads. The result of
-/// `read_skill` has the digest of the SKILL.md, which tells both versions apart wherever they differ.
+/// `read_skill` has the digest of the SKILL.md, which differs wherever the versions differ.
 fn write_model(id: &str, new: &str, change: RateChange, seed: usize) -> String {
     let digest: String = Sha256::digest(new).iter().map(|byte| format!("{byte:02x}")).collect();
     let seen = format!("answer: ['{digest}']");

@@ -14,7 +14,7 @@ const MAX_CRATE: usize = 11_000;
 /// Crates that have more lines, with a limit near their present size, and why they have not been
 /// split yet.
 const LARGER_CRATES: &[(&str, usize, &str)] = &[
-    ("kernel/agents", 7_960, "its tools, its runs and the programs of skills call each other"),
+    ("kernel/agents", 7_970, "its tools, its runs and the programs of skills call each other"),
     (
         "kernel/cli",
         5_080,

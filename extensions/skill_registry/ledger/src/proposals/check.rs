@@ -73,7 +73,7 @@ impl Ledger {
         };
         let mut objections = match self.examine(snapshot, &change)? {
             Some(found) => self.require_same(actor, &stored, found)?,
-            None => Vec::new(),
+            None => self.require_no_known_objection(actor, &stored)?,
         };
         let evidence = summary.model_evidence.as_ref();
         objections.extend(check.find_model_objection(snapshot, &change, evidence));
@@ -86,6 +86,30 @@ impl Ledger {
             ));
         }
         Ok(objections)
+    }
+
+    /// Refuses the approval of a proposal that the review shows with objections, where the check has no
+    /// result any more.
+    fn require_no_known_objection(
+        &self,
+        actor: &HumanActor,
+        stored: &Proposal,
+    ) -> Result<Vec<String>, LedgerError> {
+        match &stored.summary.acceptance {
+            Some(known) if !known.regressions.is_empty() || !known.leaks.is_empty() => {
+                let found = AcceptanceEvidence {
+                    cases: String::new(),
+                    regressions: Vec::new(),
+                    leaks: Vec::new(),
+                    queries: 0,
+                    passed_before: 0,
+                    passed_after: 0,
+                    ..known.clone()
+                };
+                self.require_same(actor, stored, found)
+            }
+            _ => Ok(Vec::new()),
+        }
     }
 
     /// Compares the result of the check with the one that was reviewed, and returns its objections.
@@ -164,7 +188,7 @@ impl Ledger {
         let is_required = self.check.as_ref().is_some_and(|check| check.is_required());
         if is_required && !found.regressions.is_empty() {
             return Err(refused_error(
-                format!("routing: {}", found.regressions.join("; ")),
+                format!("routing: {}", hide_held_out(&found.regressions).join("; ")),
                 "keep the words by which the skills are found, and propose it again",
             ));
         }
@@ -172,9 +196,30 @@ impl Ledger {
     }
 }
 
+/// Returns the lines that the author of a change may read: of held-out cases only the number.
+fn hide_held_out(regressions: &[String]) -> Vec<String> {
+    let is_held_out = |line: &&String| {
+        let name = line.split(' ').next().unwrap_or_default();
+        name.contains("/held-out/")
+    };
+    let hidden = regressions.iter().filter(is_held_out).count();
+    let mut lines: Vec<String> =
+        regressions.iter().filter(|line| !is_held_out(line)).cloned().collect();
+    match hidden {
+        0 => {}
+        1 => lines.push("1 held-out case".to_owned()),
+        count => lines.push(format!("{count} held-out cases")),
+    }
+    lines
+}
+
 /// Refuses a change that only moves white space, or that brings a SKILL.md into its canonical form.
 pub(crate) fn require_change(change: &ProposedChange<'_>) -> Result<(), LedgerError> {
     let Some(base) = change.base else { return Ok(()) };
+    // In other files, such as scripts, white space may have a meaning anywhere.
+    if !change.path.to_ascii_lowercase().ends_with(".md") {
+        return Ok(());
+    }
     let is_skill_file = change.path.eq_ignore_ascii_case("SKILL.md");
     let canonical = |text: &str| format_skill(text, FmtOptions::default()).ok().map(|it| it.text);
     let is_same_form = || match (canonical(base), canonical(change.new)) {

@@ -16,7 +16,10 @@ pub struct ModelEvidence {
     pub base: Option<Digest>,
     /// The digest of the text after.
     pub new: Digest,
-    /// The digest of the skill's cases, in hexadecimal digits.
+    /// The digest of all files of the skill before the change, without the cases.
+    #[serde(default)]
+    pub tree: String,
+    /// The digest of the skill's cases with their input files, in hexadecimal digits.
     pub cases: String,
     /// The digest of the other skills of the catalog.
     pub catalog: String,
@@ -125,16 +128,17 @@ impl ModelEvidence {
     }
 
     /// Returns the reason for which the result alone does not suffice for an approval. `base` is
-    /// the digest of the text before the change, `cases` that of the skill's cases now, `harness` the
-    /// version of this program.
+    /// the digest of the text before the change, `tree` that of all files of the skill now, `cases` that
+    /// of its cases now, `harness` the version of this program.
     #[must_use]
     pub fn find_objection(
         &self,
         base: Option<Digest>,
+        tree: &str,
         cases: &str,
         harness: &str,
     ) -> Option<String> {
-        let stale = if self.base != base {
+        let stale = if self.base != base || self.tree != tree {
             Some("the skill changed")
         } else if self.cases != cases {
             Some("cases changed")
@@ -169,6 +173,7 @@ mod tests {
         ModelEvidence {
             base: None,
             new: Digest::compute(b"new"),
+            tree: "t1".to_owned(),
             cases: "c1".to_owned(),
             catalog: String::new(),
             harness: "1.0".to_owned(),
@@ -188,7 +193,7 @@ mod tests {
 
     #[test]
     fn verdict_decides_about_objection() {
-        let objection = |verdict| evidence(verdict).find_objection(None, "c1", "1.0");
+        let objection = |verdict| evidence(verdict).find_objection(None, "t1", "c1", "1.0");
         assert_eq!(
             objection(ChangeVerdict::Unclear).unwrap(),
             "model: unclear: held-out +0.02 ± 0.09 in 9 cases, train +0.00 ± 0.00 in 0, after 12 \
@@ -203,9 +208,12 @@ mod tests {
     #[test]
     fn changed_inputs_are_stale() {
         let better = evidence(ChangeVerdict::Better);
-        let stale = |cases, harness| better.find_objection(None, cases, harness).unwrap();
-        let other = better.find_objection(Some(better.new), "c1", "1.0");
-        assert_eq!(other.unwrap(), "model: evidence is stale: the skill changed");
+        let stale = |cases, harness| better.find_objection(None, "t1", cases, harness).unwrap();
+        let other_base = better.find_objection(Some(better.new), "t1", "c1", "1.0");
+        let other_file = better.find_objection(None, "t2", "c1", "1.0");
+        for other in [other_base, other_file] {
+            assert_eq!(other.unwrap(), "model: evidence is stale: the skill changed");
+        }
         assert_eq!(stale("c2", "1.0"), "model: evidence is stale: cases changed");
         assert_eq!(stale("c1", "1.1"), "model: evidence is stale: the program changed");
     }

@@ -6,7 +6,8 @@ use skill_evals::{
 use skill_ledger::{
     AuditFilter, HumanActor, LedgerError, LedgerErrorKind, ModelCheckMode, Proposal,
 };
-use skill_testing::{ComparedChange, load_cases};
+use skill_testing::{ComparedChange, load_all_cases};
+use skillhost_files::{files_digest, read_tree};
 
 use crate::home::{FORMS, TestHome, home_with_forms, skill_text};
 
@@ -25,7 +26,8 @@ fn record_runs(
         seed: 7,
         baseline: ComparisonArm::OldSkill,
         digests: ModelDigests {
-            cases: load_cases(&skill, &proposal.summary.skill_id, 0).digest(),
+            cases: load_all_cases(&skill, &proposal.summary.skill_id, 0, None).digest(),
+            baseline: digest_files(home, &proposal.summary.skill_id),
             ..ModelDigests::default()
         },
         directory: String::new(),
@@ -52,6 +54,13 @@ fn record_runs(
     assert_eq!(evidence.cost_microdollars, Some(1), "a cost is never shown as 0");
     let person = HumanActor { name: "ada".to_owned(), via: "cli".to_owned() };
     home.ledger().record_model_evidence(&person, &summary.id, &evidence)
+}
+
+/// The digest of the files of a skill without its cases.
+fn digest_files(home: &TestHome, id: &str) -> String {
+    let mut files = read_tree(&home.path(&format!("skills/{id}"))).unwrap();
+    files.retain(|file| !file.path.starts_with("evals/"));
+    format!("sha256:{}", files_digest(&files))
 }
 
 fn with_more(more: &str) -> String {
@@ -113,6 +122,28 @@ fn changed_cases_make_runs_stale() {
     );
     record_runs(&home, &home.ledger().proposal(id).unwrap(), ChangeVerdict::Better).unwrap();
     home.approve(&home.ledger().proposal(id).unwrap(), None).unwrap();
+}
+
+#[test]
+fn other_changed_files_make_runs_stale() {
+    for path in ["references/fields.md", "evals/files/in.csv", "evals/check.sh"] {
+        let home = home_with_forms();
+        let evals = r#"{"evals": [{"id": 1, "prompt": "x", "files": ["evals/files/in.csv"],
+            "assertions": [{"type": "custom", "value": "script: evals/check.sh"}]}]}"#;
+        home.write("skills/pdf-forms/evals/evals.json", evals);
+        home.write(&format!("skills/pdf-forms/{path}"), "before");
+        let text = with_more("\nAsk which year is meant.\n");
+        let proposal = home.propose("pdf-forms", &text).unwrap();
+        record_runs(&home, &proposal, ChangeVerdict::Better).unwrap();
+        let id = &proposal.summary.id;
+        home.write(&format!("skills/pdf-forms/{path}"), "after!");
+        let approve = || home.approve(&home.ledger().proposal(id).unwrap(), None);
+        let stale = approve().unwrap_err().to_string();
+        assert!(stale.contains("evidence is stale: "), "{path}: {stale}");
+        // Another check of the queries does not make the runs count again.
+        let again = approve().unwrap_err().to_string();
+        assert!(again.contains("model: evidence is stale: "), "{path}: {again}");
+    }
 }
 
 #[test]

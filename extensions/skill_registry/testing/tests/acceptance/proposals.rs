@@ -1,6 +1,7 @@
 //! Changes that are accepted, refused and shown.
 
 use skill_ledger::{HumanActor, LedgerErrorKind, ProposeRequest};
+use skill_testing::{load_all_cases, open_held_out};
 
 use crate::home::{FORMS, TestHome, home_with_forms, skill_text};
 
@@ -94,6 +95,40 @@ fn useless_edits_are_named() {
             "cosmetic: only white space or the form differs"
         );
     }
+}
+
+#[test]
+fn skill_of_agent_is_compared_too() {
+    let home = home_with_forms();
+    home.write("skills/pdf-forms/evals/suite.yaml", "agent: clerk\n");
+    let error = home.refused("pdf-forms", &skill_text("pdf-forms", "Helps with paper.", ""));
+    assert!(error.starts_with("routing: pdf-forms/q1 "), "{error}");
+}
+
+#[test]
+fn author_reads_no_result_of_held_out_case() {
+    let home = home_with_forms();
+    home.skill("kettle", "Brews tea of green leaves.", &["tea of green leaves"]);
+    home.write(
+        "data/evals/kettle/triggers.json",
+        r#"[{"query": "some green leaves", "should_trigger": true}]"#,
+    );
+    let error = home.refused("kettle", &skill_text("kettle", "Helps with plants.", ""));
+    assert!(error.ends_with("; 1 held-out case"), "{error}");
+    assert!(!error.contains("held-out/") && !error.contains("some green"), "{error}");
+}
+
+#[test]
+fn repeated_names_are_findings() {
+    let home = home_with_forms();
+    let evals = |id: &str| format!("{{\"evals\": [{{\"id\": \"{id}\", \"prompt\": \"x\"}}]}}");
+    home.write("skills/pdf-forms/evals/evals.json", &evals("held-out/1"));
+    home.write("data/evals/pdf-forms/evals.json", &evals("1"));
+    let skill = home.snapshot().get("pdf-forms").unwrap().open_directory().unwrap();
+    let held_out = open_held_out(&home.path("data"), "pdf-forms").unwrap();
+    let cases = load_all_cases(&skill, "pdf-forms", 0, Some(&held_out));
+    let errors: Vec<_> = cases.errors().map(|(_, finding)| finding.message.as_str()).collect();
+    assert_eq!(errors, ["another prompt has the name `held-out/1` too"]);
 }
 
 #[test]
