@@ -15,7 +15,7 @@ use skillhost_payload::{Workspace, WorkspaceAccess};
 use tokio_util::sync::CancellationToken;
 
 use crate::error::EvalError;
-use crate::grader::{GradedRun, RunGrader};
+use crate::grader::{GradedRun, GradingStop, RunGrader};
 use crate::overlay::OverlayKernel;
 use crate::planned_run::{PlannedCase, PlannedRun};
 use crate::results::FinishedRun;
@@ -25,7 +25,7 @@ use crate::watched_model::{WatchLimits, WatchedRun};
 use crate::workspace_files::{ChangedFiles, RunWorkspace};
 
 /// The attempts of a run whose model does not reply.
-const MAX_ATTEMPTS: u32 = 3;
+pub(crate) const MAX_ATTEMPTS: u32 = 3;
 
 /// The model requests after which a query that has not triggered is not expected to.
 const MAX_TRIGGER_REQUESTS: u32 = 4;
@@ -106,8 +106,16 @@ impl CaseRunner<'_> {
                     files: &attempt.files.texts(),
                     workspace: &attempt.workspace,
                 };
-                let graded = self.grader.grade(output, run, &mut spent).await;
-                graded.map_err(RunStop::Spending)?
+                match self.grader.grade(output, run, &mut spent).await {
+                    Ok(results) => results,
+                    Err(GradingStop::Spending(stop)) => return Err(RunStop::Spending(stop)),
+                    Err(GradingStop::Judge(reason)) => {
+                        attempt.invalid = Some(reason.clone());
+                        provenance.outcome = RunValidity::Invalid;
+                        provenance.reason = Some(reason);
+                        Vec::new()
+                    }
+                }
             }
             (None, None) => vec![self.grade_query(case, &attempt)],
         };

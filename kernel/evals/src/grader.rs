@@ -11,6 +11,7 @@ use skill_evals::{
 use skill_testing::CaseScripts;
 use skillhost_conversation::{Message, ModelProvider, ModelRequest};
 
+use crate::case_run::MAX_ATTEMPTS;
 use crate::spending::{SpendingMeter, SpendingStop};
 use crate::watched_model::request_metered;
 
@@ -31,6 +32,14 @@ pub(crate) struct RunGrader {
     pub(crate) scripts: Option<Arc<dyn CaseScripts>>,
 }
 
+/// The reason why a run cannot be graded.
+pub(crate) enum GradingStop {
+    /// A limit of the budget.
+    Spending(SpendingStop),
+    /// No judge replied.
+    Judge(String),
+}
+
 /// A run that is graded.
 pub(crate) struct GradedRun<'a> {
     pub(crate) seen: &'a RunObservations,
@@ -49,7 +58,7 @@ impl RunGrader {
         case: &OutputCase,
         run: GradedRun<'_>,
         spent: &mut SpentAmounts,
-    ) -> Result<Vec<AssertionResult>, SpendingStop> {
+    ) -> Result<Vec<AssertionResult>, GradingStop> {
         let GradedRun { seen, lines, files, .. } = run;
         // The same for all sentences of the run.
         let transcript = render_blinded(lines);
@@ -110,20 +119,25 @@ impl RunGrader {
         sentence: &str,
         work: &JudgedWork<'_>,
         spent: &mut SpentAmounts,
-    ) -> Result<AssertionResult, SpendingStop> {
+    ) -> Result<AssertionResult, GradingStop> {
         let request = ModelRequest {
             system: JUDGE_INSTRUCTIONS.to_owned(),
             messages: vec![Message::User { text: render_judge_message(sentence, work) }],
             // A judge without tools cannot be led to use one.
             ..ModelRequest::default()
         };
-        let mut on_spent = |amounts| spent.add(amounts);
-        let reply =
-            request_metered(&self.meter, judge, &request, &mut |_| (), &mut on_spent).await?;
-        Ok(match reply {
-            Ok(reply) => read_judgment(sentence, &reply.text, work),
-            Err(error) => AssertionResult::skipped(sentence, &format!("the judge: {error}")),
-        })
+        let mut reason = String::new();
+        for _ in 0..MAX_ATTEMPTS {
+            let mut on_spent = |amounts| spent.add(amounts);
+            let reply =
+                request_metered(&self.meter, judge, &request, &mut |_| (), &mut on_spent).await;
+            match reply.map_err(GradingStop::Spending)? {
+                Ok(reply) => return Ok(read_judgment(sentence, &reply.text, work)),
+                Err(error) => reason = format!("the judge: {error}"),
+            }
+        }
+        // A sentence without a judgment must not count as one that could not be checked.
+        Err(GradingStop::Judge(reason))
     }
 }
 

@@ -1,5 +1,6 @@
 //! The runs of a skill's cases, one after the other, and their report.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use skill_catalog::{Store, StoreOptions, SystemClock};
@@ -23,6 +24,7 @@ use crate::planned_run::{ArmPlan, PlannedCase, PlannedRun, plan_cases, plan_runs
 use crate::results::{IterationDirectory, IterationPlan};
 use crate::spending::SpendingMeter;
 use crate::watched_model::WatchedModels;
+use crate::workspace_files::RunWorkspace;
 
 /// The inputs of all runs of an iteration.
 struct IterationSetup<'a> {
@@ -190,21 +192,56 @@ impl<'a> IterationSetup<'a> {
         Ok(ArmKernels { with, base, without })
     }
 
+    /// Runs the controls of an agent with the skill and without it.
+    async fn run_agent_controls(
+        &self,
+        kernels: &ArmKernels,
+        agent: &str,
+    ) -> Result<ControlReport, EvalError> {
+        let id = &self.request.cases.skill_id;
+        let control = async |overlay| run_controls(overlay, agent, id, &self.model).await;
+        let with = control(&kernels.with).await?;
+        let without = control(kernels.without.as_ref().unwrap_or(&kernels.base)).await?;
+        ControlReport::check(&with, &without, id)?;
+        let is_expected = |case: &PlannedCase| {
+            case.kind == ModelCaseKind::Positive
+                && case.agent.as_deref().unwrap_or(&self.agent) == agent
+        };
+        if !with.is_read && self.cases.iter().any(is_expected) {
+            let reason = format!("`{agent}` cannot read `{id}`, but queries expect it");
+            return Err(EvalError::Harness { reason });
+        }
+        Ok(with)
+    }
+
+    /// Creates the workspace of each case once, so that a missing input is found before any request.
+    async fn check_inputs(&self, overlay: &OverlayKernel) -> Result<(), EvalError> {
+        for (serial, case) in (0_u64..).zip(&self.cases) {
+            let Some(output) = case.output.as_ref().filter(|it| !it.files.is_empty()) else {
+                continue;
+            };
+            // Far above the serial numbers of runs.
+            let path = overlay.workspace_path(u64::MAX - serial);
+            let (skill, inputs) = (self.request.directory.clone(), output.files.clone());
+            spawn_blocking(move || RunWorkspace::create(path, &skill, &inputs).map(drop)).await??;
+        }
+        Ok(())
+    }
+
     /// Runs the controls, then the cases until the arms differ beyond the noise.
     async fn run_arms(
         &self,
         kernels: &ArmKernels,
     ) -> Result<(Option<PairedReport>, Option<String>, Vec<String>), EvalError> {
         let id = &self.request.cases.skill_id;
-        let control = async |overlay| run_controls(overlay, &self.agent, id, &self.model).await;
-        let with = control(&kernels.with).await?;
-        let without = control(kernels.without.as_ref().unwrap_or(&kernels.base)).await?;
-        ControlReport::check(&with, &without, id)?;
-        let mut notes = Vec::new();
-        if !with.is_read && self.cases.iter().any(|case| case.kind == ModelCaseKind::Positive) {
-            let reason = format!("a model cannot read `{id}`, but queries expect it");
-            return Err(EvalError::Harness { reason });
+        self.check_inputs(&kernels.with).await?;
+        let with = self.run_agent_controls(kernels, &self.agent).await?;
+        // The agents of single cases as well: the controls are free, the runs are not.
+        let named = self.cases.iter().filter_map(|case| case.agent.as_deref());
+        for agent in named.filter(|agent| *agent != self.agent).collect::<BTreeSet<_>>() {
+            self.run_agent_controls(kernels, agent).await?;
         }
+        let mut notes = Vec::new();
         if !with.is_activated {
             notes.push(format!("a user cannot invoke `{id}`"));
         }

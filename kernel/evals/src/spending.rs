@@ -219,6 +219,37 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn unknown_cost_permits_nothing() {
+        let directory = tempfile::tempdir().unwrap();
+        let open = |usd| {
+            let limits = SpendingLimits { tokens: None, usd };
+            SpendingMeter::open(directory.path(), limits).unwrap()
+        };
+        let unpriced = SpentAmounts { usd: None, ..amounts(10) };
+        let first = open(None);
+        let request = first.start(unpriced).await.unwrap();
+        first.finish(request, unpriced).await;
+        assert!(open(Some(100.0)).start(amounts(1)).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn requests_wait_for_each_other() {
+        let directory = tempfile::tempdir().unwrap();
+        let limits = SpendingLimits { tokens: Some(10), usd: None };
+        let meter = SpendingMeter::open(directory.path(), limits).unwrap();
+        let first = meter.start(amounts(1)).await.unwrap();
+        let second = {
+            let meter = Arc::clone(&meter);
+            tokio::spawn(async move { meter.start(amounts(1)).await.is_ok() })
+        };
+        tokio::task::yield_now().await;
+        assert!(!second.is_finished());
+        meter.finish(first, amounts(10)).await;
+        // The reply of the first one was longer than its estimate.
+        assert!(!second.await.unwrap());
+    }
+
+    #[tokio::test]
     async fn empty_budget_permits_nothing() {
         let directory = tempfile::tempdir().unwrap();
         for limits in [

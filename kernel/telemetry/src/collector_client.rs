@@ -1,5 +1,6 @@
 //! The HTTP client of the exporter.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -40,9 +41,22 @@ impl CollectorClient {
             // Without certificates, since a machine may have none and http uses none.
             builder = builder.tls_certs_only([]);
         }
+        // A proxy of the environment cannot reach the loopback address of this machine.
+        if is_local(url) {
+            builder = builder.no_proxy();
+        }
         let client = builder.build().map_err(|error| error.without_url().to_string())?;
         Ok(Self { client, runtime: Handle::current() })
     }
+}
+
+/// Returns whether a URL is about this machine.
+fn is_local(url: &str) -> bool {
+    let url = reqwest::Url::parse(url).ok();
+    url.as_ref().and_then(reqwest::Url::host_str).is_some_and(|host| {
+        let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
+        host == "localhost" || address.is_ok_and(|address| address.is_loopback())
+    })
 }
 
 #[async_trait]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use skillhost_core::KernelError;
-use skillhost_payload::{CallContext, CallOrigin, ToolSpec};
+use skillhost_payload::{CallContext, CallOrigin, ErrorKind, ToolSpec};
 
 use super::run_call::CallOutcome;
 use super::session::RunSession;
@@ -55,20 +55,11 @@ impl<'a> CallObservation<'a> {
     }
 
     /// Observes that the tool is invoked now, with the arguments that were approved.
-    pub(super) fn start_with(&mut self, arguments: &str) {
-        if let Some(facts) = &mut self.facts
-            && facts.arguments != arguments
-        {
-            arguments.clone_into(&mut facts.arguments);
-        }
-        self.start();
-    }
-
-    fn start(&mut self) {
+    pub(super) fn start(&mut self, arguments: &str) {
         if let (Some(observer), Some(facts)) = (self.observer, &self.facts) {
             self.span = Some(observer.start_call(&ObservedCall {
                 spec: &facts.spec,
-                arguments: &facts.arguments,
+                arguments,
                 context: &facts.context,
                 root_thread_id: facts.root_thread_id.as_deref(),
                 parent: facts.parent,
@@ -76,19 +67,27 @@ impl<'a> CallObservation<'a> {
         }
     }
 
-    /// Observes the end of the call. One that failed before its tool was invoked has a span without
-    /// a duration.
+    /// Observes the end of the call.
     pub(super) fn end(mut self, ended: &Result<CallOutcome, KernelError>) {
         let end = match ended {
             Ok(CallOutcome::Returned(output)) => SpanEnd::Returned(output),
             Ok(CallOutcome::Uncertain | CallOutcome::Parked) => SpanEnd::Done,
-            Err(error) => SpanEnd::Failed(error.kind()),
+            Err(error) => return self.fail(error.kind()),
         };
-        if self.span.is_none() && matches!(end, SpanEnd::Failed(_)) {
-            self.start();
-        }
         if let Some(span) = self.span.take() {
             span.end(end);
+        }
+    }
+
+    /// Observes an error. A call that failed before its tool was invoked has a span without a
+    /// duration, with the arguments of the caller.
+    pub(super) fn fail(mut self, kind: ErrorKind) {
+        if self.span.is_none() {
+            let given = self.facts.as_ref().map(|facts| facts.arguments.clone());
+            self.start(&given.unwrap_or_default());
+        }
+        if let Some(span) = self.span.take() {
+            span.end(SpanEnd::Failed(kind));
         }
     }
 }

@@ -15,10 +15,10 @@ use skillhost_payload::{
     ActiveSkillsChange, CallContext, CallOrigin, ErrorKind, SkillRef, ToolOutput,
 };
 
+use super::call_observation::CallObservation;
 use super::run_call::{CallOutcome, RunCall};
 use super::run_state::{AgentRun, TurnContext};
 use super::{RunError, arguments};
-use crate::run_observer::{ObservedCall, SpanEnd};
 
 /// The length limit of a result for the model, in bytes.
 const ANSWER: usize = 64 * 1024;
@@ -173,19 +173,12 @@ impl AgentRun<'_> {
     /// Observes a call that is not made because of its arguments, such as the name of a skill that
     /// does not exist. The name of an unknown tool is a text of the model, so it is not observed.
     fn observe_invalid_call(&self, turn: &TurnContext, call: &ModelToolCall) {
-        let Some(observer) = self.agents.run_observer() else { return };
         let state = self.agents.extensions().state();
         if let Ok(entry) = state.tools.find(&call.name, CallOrigin::Agent) {
-            let context =
-                CallContext { active_skills: self.session.skills.list(), ..turn.context.clone() };
-            let span = observer.start_call(&ObservedCall {
-                spec: &entry.spec,
-                arguments: &call.arguments,
-                context: &context,
-                root_thread_id: Some(&self.session.root_thread_id),
-                parent: self.session.span,
-            });
-            span.end(SpanEnd::Failed(ErrorKind::InvalidArgument));
+            let mut observation = CallObservation::new(self.agents.run_observer());
+            let (arguments, session) = (&call.arguments, Some(&*self.session));
+            observation.describe(&entry.spec, arguments, &turn.context, session);
+            observation.fail(ErrorKind::InvalidArgument);
         }
     }
 

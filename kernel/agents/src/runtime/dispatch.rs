@@ -213,7 +213,7 @@ impl AgentRuntime {
         if let Some(task) = task {
             task.start_call(found.entry.spec.call_effect()).await?;
         }
-        observation.start_with(&arguments);
+        observation.start(&arguments);
         // Time counts only from here, as an approval may take days.
         let _active = session.as_ref().map(|run| run.budget.start_call(context.call_id));
         let remaining_ms = session.as_ref().and_then(|run| run.budget.remaining_ms(Instant::now()));

@@ -201,7 +201,7 @@ fn broken_harness_is_no_zero() {
         agent_manifest("orchestrator_agent", "  instructions: You work.\n  uses_tools: []\n");
     home.write("manifests/orchestrator_agent/manifest.yaml", deaf);
     let output = test_greet(&home, &[]).exits(5);
-    assert!(output.stderr.contains("a model cannot read `greet`"), "{output}");
+    assert!(output.stderr.contains("`orchestrator_agent` cannot read `greet`"), "{output}");
 }
 
 #[test]
@@ -264,6 +264,37 @@ fn budget_is_that_of_all_skills() {
     assert_eq!(models.len(), 1, "{output}");
     assert_eq!(models[0]["skill_id"], "greet");
     assert!(output.stderr.contains("the runs need more than the budget"), "{output}");
+}
+
+#[test]
+fn wrong_inputs_and_agents_spend_nothing() {
+    let home = eval_home(MODEL, &contains("Hello Ada"));
+    let requests = || fs::read(home.path("out/iteration-1/requests.jsonl")).unwrap_or_default();
+    let input = json!({"skill_name": "greet", "evals": [
+        {"id": "ada", "prompt": "Please greet Ada.", "files": ["evals/files/none.csv"]},
+    ]});
+    home.write("sandbox/skills/greet/evals/evals.json", input.to_string());
+    let output = test_greet(&home, &[]).exits(5);
+    assert!(output.stderr.contains("none.csv"), "{output}");
+    assert!(requests().is_empty());
+    home.write("sandbox/skills/greet/evals/evals.json", evals(&contains("Hello Ada")));
+    let agent = r#"[{"query": "greet Ada", "should_trigger": true, "agent": "absent"}]"#;
+    home.write("sandbox/skills/greet/evals/triggers.json", agent);
+    let output = test_greet(&home, &[]).exits(5);
+    assert!(output.stderr.contains("absent"), "{output}");
+    assert!(requests().is_empty());
+}
+
+#[test]
+fn run_without_reply_of_judge_is_invalid() {
+    let home =
+        eval_home(MODEL, &json!(["It is friendly.", {"type": "contains", "value": "Hello Ada"}]));
+    home.write("judge.yaml", "rules: [{when: {user: no prompt has this}, say: x}]\n");
+    let args = ["--judge", "court/m", "--only", "greet/ada", "--runs", "1", "--allow-skipped"];
+    let report = report(&test_greet(&home, &args).exits(5));
+    let run = &report["cases"][0]["runs"][0]["grading"]["skillhost"];
+    assert_eq!(run["outcome"], "invalid", "{report}");
+    assert!(run["reason"].as_str().unwrap().starts_with("the judge: "), "{report}");
 }
 
 #[test]

@@ -270,6 +270,32 @@ fn redirect_is_not_followed() {
 }
 
 #[test]
+fn proxy_is_not_used_for_this_machine() {
+    let proxy = Collector::start(CollectorReply::Accept);
+    let mock = MockModel::with([Step::text("Done.")]);
+    let collector = Collector::start(CollectorReply::Accept);
+    let home = home_with(&mock, &to_collector(&collector, NAMES));
+    let mut command = home.command();
+    command.env("HTTP_PROXY", proxy.url()).env("http_proxy", proxy.url());
+    command.args(["ask", "--agent", "worker", "Go"]);
+    home.start(&mut command).finish().success();
+    assert_eq!((collector.spans().len(), proxy.connection_count()), (1, 0));
+}
+
+#[test]
+fn calls_follow_sampling_of_their_run() {
+    let mock = MockModel::with([Step::calls("read_skill", REVIEW), Step::text("Done.")]);
+    let collector = Collector::start(CollectorReply::Accept);
+    let home = home_with(&mock, &to_collector(&collector, NAMES));
+    let mut command = home.command();
+    command.env("OTEL_TRACES_SAMPLER", "parentbased_always_off");
+    command.args(["ask", "--agent", "worker", "Go"]);
+    let output = home.start(&mut command).finish().success();
+    assert_eq!(collector.connection_count(), 0, "{output}");
+    assert!(!output.stderr.contains("not exported"), "{output}");
+}
+
+#[test]
 fn headers_come_from_environment() {
     let mock = MockModel::with([Step::text("Done.")]);
     let collector = Collector::start(CollectorReply::Accept);

@@ -1,5 +1,6 @@
 //! Changes that are accepted, refused and shown.
 
+use skill_catalog::AgentAuthor;
 use skill_ledger::{HumanActor, LedgerErrorKind, ProposeRequest};
 use skill_testing::{load_all_cases, open_held_out};
 
@@ -217,6 +218,35 @@ fn regression_needs_reason_of_person() {
     assert_eq!(error.reason(), LedgerErrorKind::Refused);
     assert!(error.to_string().starts_with("the check has objections: pdf-forms/q1"), "{error}");
     assert_eq!(home.approve(&proposal, Some("it is being renamed")).unwrap(), 2);
+}
+
+#[test]
+fn removed_cases_do_not_remove_objections() {
+    let mut home = home_with_forms();
+    home.is_required = false;
+    let new = skill_text("pdf-forms", "Helps with paper.", "");
+    let proposal = home.propose("pdf-forms", &new).unwrap();
+    std::fs::remove_file(home.path("skills/pdf-forms/evals/triggers.json")).unwrap();
+    let error = home.approve(&proposal, None).unwrap_err();
+    assert_eq!(error.reason(), LedgerErrorKind::Stale);
+    assert_eq!(error.to_string(), "evidence is stale: cases changed");
+}
+
+#[test]
+fn indentation_of_script_is_a_change() {
+    let home = home_with_forms();
+    let script = "for n in range(3):\n    print(n)\n    done()\n";
+    home.write("skills/pdf-forms/scripts/x.py", script);
+    let author = AgentAuthor { origin: "agent".to_owned(), ..AgentAuthor::default() };
+    let request = |new: String| ProposeRequest {
+        skill_id: "pdf-forms".to_owned(),
+        path: Some("scripts/x.py".to_owned()),
+        new_content: Some(new),
+        justification: "It is called once.".to_owned(),
+        ..ProposeRequest::default()
+    };
+    let dedented = request(script.replace("    done()", "done()"));
+    home.ledger().propose(&home.snapshot(), &author, &dedented).unwrap();
 }
 
 #[test]
