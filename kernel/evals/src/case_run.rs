@@ -21,11 +21,8 @@ use crate::planned_run::{PlannedCase, PlannedRun};
 use crate::results::FinishedRun;
 use crate::run_channel::RunChannel;
 use crate::spending::SpendingStop;
-use crate::watched_model::{WatchLimits, WatchedRun};
+use crate::watched_model::{MAX_ATTEMPTS, WatchLimits, WatchedRun};
 use crate::workspace_files::{ChangedFiles, RunWorkspace};
-
-/// The attempts of a run whose model does not reply.
-pub(crate) const MAX_ATTEMPTS: u32 = 3;
 
 /// The model requests after which a query that has not triggered is not expected to.
 const MAX_TRIGGER_REQUESTS: u32 = 4;

@@ -11,11 +11,10 @@ use skill_evals::{
 use skill_testing::CaseScripts;
 use skillhost_conversation::{Message, ModelProvider, ModelRequest};
 
-use crate::case_run::MAX_ATTEMPTS;
 use crate::spending::{SpendingMeter, SpendingStop};
-use crate::watched_model::request_metered;
+use crate::watched_model::{MAX_ATTEMPTS, request_metered};
 
-/// The prefix of the tools that reveal whether a run had a skill.
+/// The tools whose calls reveal whether a run had a skill.
 const SKILL_TOOLS: [&str; 6] = [
     "read_skill",
     "read_skill_resource",

@@ -25,10 +25,7 @@ use crate::overlay::EvalEnvironment;
 use crate::results::{read_last_answer, start_optimization};
 use crate::runner::run_iteration;
 use crate::spending::SpendingMeter;
-use crate::watched_model::request_metered;
-
-/// The attempts of a request whose model does not reply.
-const MAX_ATTEMPTS: u32 = 3;
+use crate::watched_model::{MAX_ATTEMPTS, request_metered};
 
 /// The runs of each case and text that confirm a gain, without another number.
 const CONFIRMATION_RUNS: u32 = 6;

@@ -13,6 +13,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::spending::{SpendingMeter, SpendingStop};
 
+/// The attempts of a request, or of a run, whose model does not reply.
+pub(crate) const MAX_ATTEMPTS: u32 = 3;
+
 /// The tools that give a model the text of a skill.
 const READ_SKILL: &str = "read_skill";
 const LOAD_SKILLS: &str = "skills.load";

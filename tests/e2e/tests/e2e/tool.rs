@@ -164,6 +164,7 @@ fn registry_tools_return_text_and_json() {
       "schema_version": 1,
       "structured": {
         "changed_since_snapshot": false,
+        "description": "Greets people. Use when somebody arrives.",
         "digest": "bac4baef64d29c6de0616a12b9b6e43eb74078226f01be2df8d4cad99799224c",
         "large": false,
         "more_resources": 0,

@@ -149,7 +149,7 @@ fn instructions_have_digest_and_resources() {
     assert_eq!(
         answer.structured,
         json!({
-            "generation": 1, "skill_id": "demo", "digest": digest.to_string(), "tokens": 3,
+            "generation": 1, "skill_id": "demo", "description": "About demo.", "digest": digest.to_string(), "tokens": 3,
             "large": false, "source": "skills", "trust": "operator",
             "requires": ["alpha", "beta"],
             "resources": [
