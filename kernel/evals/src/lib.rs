@@ -6,7 +6,7 @@
 //! resumes; `spending` counts requests before they are sent.
 //!
 //! [`optimize_skill`] makes candidates of a skill's text with the model, and runs them against the present
-//! one.
+//! one; `optimization_directory` has what an interrupted one paid for.
 //!
 //! A run whose model does not reply is invalid, never a failure.
 
@@ -14,6 +14,7 @@ mod case_run;
 mod controls;
 mod error;
 mod grader;
+mod optimization_directory;
 mod optimizer;
 mod overlay;
 mod planned_run;

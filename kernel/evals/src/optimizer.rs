@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use serde_json::json;
 use skill_evals::{
     CaseSplit, ComparisonArm, HeldOutTexts, ModelCaseKind, ModelCaseReport, ModelReport,
     OptimizationEnd, OptimizationReport, OptimizationStep, PairedReport, SkillOptimization,
@@ -18,12 +17,13 @@ use skill_testing::{BaselineVersion, ModelTestRequest, OptimizationRequest, Scre
 use skillhost_control::DEFAULT_AGENT;
 use skillhost_conversation::{Message, ModelErrorKind, ModelProvider, ModelRequest};
 use skillhost_core::spawn_blocking;
-use skillhost_files::{DirectoryLock, TreeFile, write_atomically};
+use skillhost_files::{DirectoryLock, TreeFile, files_digest};
 
 use crate::error::EvalError;
+use crate::optimization_directory::{OptimizationDirectory, OptimizationPlan, StoredReflection};
 use crate::overlay::EvalEnvironment;
-use crate::results::{read_last_answer, start_optimization};
-use crate::runner::run_iteration;
+use crate::results::read_last_answer;
+use crate::runner::{digest_roots, run_iteration};
 use crate::spending::SpendingMeter;
 use crate::watched_model::{MAX_ATTEMPTS, request_metered};
 
@@ -54,7 +54,7 @@ struct SkillOptimizer<'a> {
     request: &'a OptimizationRequest,
     model: Arc<dyn ModelProvider>,
     meter: Arc<SpendingMeter>,
-    directory: PathBuf,
+    directory: OptimizationDirectory,
     held_out: HeldOutTexts,
     state: SkillOptimization,
     failures: Vec<TrainFailure>,
@@ -105,7 +105,7 @@ pub async fn optimize_skill<E>(
             }
         },
     };
-    Ok(optimizer.finish(train_failures, confirmation, end).await?)
+    Ok(optimizer.finish(train_failures, confirmation, end))
 }
 
 impl<'a> SkillOptimizer<'a> {
@@ -127,10 +127,21 @@ impl<'a> SkillOptimizer<'a> {
         {
             return Err(EvalError::UnknownPrice { model: model.metadata().name.clone() });
         }
+        let plan = OptimizationPlan {
+            part: request.part.as_str().to_owned(),
+            skill: format!("sha256:{}", files_digest(&test.files)),
+            cases: test.cases.digest(),
+            catalog: digest_roots(test).await?,
+            model: model.metadata().name.clone(),
+            judge: judge.as_ref().map(|judge| judge.metadata().name.clone()),
+            agent: agent.to_owned(),
+            seed: test.seed,
+            runs: test.runs,
+        };
         let (results, budget) = (test.results.clone(), test.budget);
         let opened = spawn_blocking(move || {
-            let (directory, lock) = start_optimization(&results)?;
-            let meter = SpendingMeter::open(&directory, budget)?;
+            let (directory, lock) = OptimizationDirectory::open(&results, &plan)?;
+            let meter = SpendingMeter::open(directory.path(), budget)?;
             Ok::<_, EvalError>((directory, meter, lock))
         });
         let (directory, meter, lock) = opened.await??;
@@ -165,7 +176,7 @@ impl<'a> SkillOptimizer<'a> {
         let mut test = ModelTestRequest {
             files: self.files_with(self.state.installed()),
             baseline: BaselineVersion::Unused,
-            results: self.directory.clone(),
+            results: self.directory.path().to_owned(),
             ..self.request.test.clone()
         };
         // The runs of held-out cases would show nothing that a request may have.
@@ -242,7 +253,7 @@ impl<'a> SkillOptimizer<'a> {
         ModelTestRequest {
             files: self.files_with(new),
             baseline: BaselineVersion::Version(self.files_with(base)),
-            results: self.directory.clone(),
+            results: self.directory.path().to_owned(),
             ..self.request.test.clone()
         }
     }
@@ -264,15 +275,22 @@ impl<'a> SkillOptimizer<'a> {
         Ok(IterationOutcome::End(end))
     }
 
-    /// Requests a candidate, again if the model does not reply.
+    /// Requests a candidate, again if the model does not reply. A request that an interrupted
+    /// optimization made has its reply in the directory.
     async fn reflect(&self) -> Result<ReflectionOutcome, EvalError> {
         let (part, test) = (self.request.part, &self.request.test);
         let skill = (test.cases.skill_id.as_str(), self.state.current());
         let rejected = self.state.rejected();
         let text = render_reflection(part, skill, &self.failures, rejected, &self.held_out);
+        let (system, round) = (reflection_instructions(part), self.state.rounds().len() + 1);
+        let (directory, asked) = (self.directory.clone(), (system.clone(), text.clone()));
+        let stored = spawn_blocking(move || directory.find_reply(round, &asked.0, &asked.1));
+        if let Some(reply) = stored.await? {
+            return Ok(ReflectionOutcome::Reply(reply));
+        }
         let request = ModelRequest {
-            system: reflection_instructions(part),
-            messages: vec![Message::User { text }],
+            system: system.clone(),
+            messages: vec![Message::User { text: text.clone() }],
             // Without tools, the texts of a skill cannot lead to an action.
             ..ModelRequest::default()
         };
@@ -287,8 +305,12 @@ impl<'a> SkillOptimizer<'a> {
                     return Ok(ReflectionOutcome::End(end));
                 }
                 Ok(Ok(reply)) => {
-                    self.store_reflection(&request, &reply.text).await?;
-                    return Ok(ReflectionOutcome::Reply(reply.text));
+                    let (directory, reply) = (self.directory.clone(), reply.text);
+                    let reflection =
+                        StoredReflection { system, message: text, reply: reply.clone() };
+                    let stored = spawn_blocking(move || directory.store_reply(round, &reflection));
+                    stored.await??;
+                    return Ok(ReflectionOutcome::Reply(reply));
                 }
                 Ok(Err(error)) => match error.kind {
                     ModelErrorKind::Unknown | ModelErrorKind::Key => {
@@ -300,22 +322,6 @@ impl<'a> SkillOptimizer<'a> {
         }
         let reason = format!("the model has no reply to the request for a candidate: {last}");
         Ok(ReflectionOutcome::End(OptimizationEnd::Harness { reason }))
-    }
-
-    /// Writes a request and its reply next to the results.
-    async fn store_reflection(&self, request: &ModelRequest, reply: &str) -> Result<(), EvalError> {
-        let message = request.messages.first().map(|message| json!(message)["text"].clone());
-        let value = json!({"system": request.system, "message": message, "reply": reply});
-        let name = format!("candidate-{}.json", self.state.rounds().len() + 1);
-        self.write_file(&name, value.to_string()).await
-    }
-
-    async fn write_file(&self, name: &str, text: String) -> Result<(), EvalError> {
-        let path = self.directory.join(name);
-        let written = spawn_blocking(move || {
-            write_atomically(&path, text.as_bytes()).map_err(EvalError::io(&path))
-        });
-        written.await?
     }
 
     /// Returns the train cases of a report with a failed run.
@@ -342,23 +348,24 @@ impl<'a> SkillOptimizer<'a> {
         Ok(found.await?)
     }
 
-    async fn finish(
+    fn finish(
         self,
         train_failures: usize,
         confirmation: Option<PairedReport>,
         end: OptimizationEnd,
-    ) -> Result<OptimizationReport, EvalError> {
+    ) -> OptimizationReport {
         let test = &self.request.test;
         let (train_cases, _) = test.cases.count_split(CaseSplit::Train);
         let (held_out_cases, is_visible) = test.cases.count_split(CaseSplit::HeldOut);
         let is_improved = end == OptimizationEnd::Improved;
-        let report = OptimizationReport {
+        OptimizationReport {
             skill_id: test.cases.skill_id.clone(),
             part: self.request.part,
             model: self.model.metadata().name.clone(),
             judge: test.judge.clone(),
             seed: test.seed,
-            directory: self.directory.display().to_string(),
+            directory: self.directory.path().display().to_string(),
+            is_resumed: self.directory.is_resumed(),
             train_cases,
             held_out_cases,
             is_visible,
@@ -369,10 +376,7 @@ impl<'a> SkillOptimizer<'a> {
             text: is_improved.then(|| self.state.current().to_owned()),
             proposal: None,
             spent: self.meter.spent(),
-        };
-        let text = json!(report).to_string();
-        self.write_file("optimization.json", text).await?;
-        Ok(report)
+        }
     }
 }
 

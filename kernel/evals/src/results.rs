@@ -18,7 +18,7 @@ use crate::error::EvalError;
 use crate::planned_run::{PlannedCase, PlannedRun, case_directory};
 
 /// The time to wait for another process that ends.
-const LOCK_WAIT: Duration = Duration::from_secs(2);
+pub(crate) const LOCK_WAIT: Duration = Duration::from_secs(2);
 
 /// The earlier iterations that are read.
 const MAX_EARLIER: u32 = 50;
@@ -50,6 +50,15 @@ pub(crate) struct IterationPlan {
     pub(crate) has_scripts: bool,
 }
 
+/// The iterations whose finished runs another one with the same plan takes over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum IterationReuse {
+    /// The last one if it is not finished; a plan that is run again after its end is a repetition.
+    Unfinished,
+    /// Any one: the iterations of an optimization differ in their plans.
+    Any,
+}
+
 /// The directory of an iteration.
 pub(crate) struct IterationDirectory {
     path: PathBuf,
@@ -72,22 +81,26 @@ impl IterationPlan {
 }
 
 impl IterationDirectory {
-    /// Opens the last iteration if it is not finished and has the same plan, else a new one. The lock
-    /// is held as long as this process writes results. Blocks.
+    /// Opens an iteration that has the same plan and that `reuse` admits, else a new one. The lock is
+    /// held as long as this process writes results. Blocks.
     pub(crate) fn open(
         results: &Path,
         plan: &IterationPlan,
+        reuse: IterationReuse,
     ) -> Result<(Self, DirectoryLock), EvalError> {
         fs::create_dir_all(results).map_err(EvalError::io(results))?;
         let lock = DirectoryLock::acquire(results, LOCK_WAIT)?;
         let last = last_iteration(results)?;
-        if let Some(last) = last {
-            let path = results.join(format!("iteration-{last}"));
-            let stored = fs::read(path.join("plan.json")).ok();
+        let first = match reuse {
+            IterationReuse::Unfinished => last,
+            IterationReuse::Any => last.map(|_| 1),
+        };
+        for number in first.unwrap_or(1)..=last.unwrap_or_default() {
+            let path = results.join(format!("iteration-{number}"));
             // A plan of another version of the program is another plan.
-            let stored: Option<IterationPlan> =
-                stored.and_then(|bytes| serde_json::from_slice(&bytes).ok());
-            if stored.as_ref() == Some(plan) && !path.join("benchmark.json").exists() {
+            let stored: Option<IterationPlan> = read_json(&path.join("plan.json")).ok();
+            let is_open = || !path.join("benchmark.json").exists();
+            if stored.as_ref() == Some(plan) && (reuse == IterationReuse::Any || is_open()) {
                 return Ok((Self { path, is_resumed: true }, lock));
             }
         }
@@ -214,20 +227,9 @@ fn to_json(value: &impl Serialize) -> Result<String, EvalError> {
     text.map_err(|error| EvalError::io(Path::new("results"))(error.into()))
 }
 
-fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, EvalError> {
+pub(crate) fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, EvalError> {
     let bytes = fs::read(path).map_err(EvalError::io(path))?;
     serde_json::from_slice(&bytes).map_err(|error| EvalError::io(path)(error.into()))
-}
-
-/// Creates the directory of an optimization, which has its iterations. The lock is held as long as
-/// this process writes them. Blocks.
-pub(crate) fn start_optimization(results: &Path) -> Result<(PathBuf, DirectoryLock), EvalError> {
-    fs::create_dir_all(results).map_err(EvalError::io(results))?;
-    let lock = DirectoryLock::acquire(results, LOCK_WAIT)?;
-    let last = find_last(results, "optimization-")?;
-    let path = results.join(format!("optimization-{}", last.unwrap_or_default() + 1));
-    fs::create_dir(&path).map_err(EvalError::io(&path))?;
-    Ok((path, lock))
 }
 
 /// Reads the last text of the model in a valid run of a case; `None` if it cannot be read. Blocks.
@@ -251,7 +253,7 @@ fn last_iteration(results: &Path) -> Result<Option<u32>, EvalError> {
 }
 
 /// Returns the highest number of the entries with a prefix.
-fn find_last(results: &Path, prefix: &str) -> Result<Option<u32>, EvalError> {
+pub(crate) fn find_last(results: &Path, prefix: &str) -> Result<Option<u32>, EvalError> {
     // Not the first free number: a removed iteration must not be reused by an older plan.
     let mut last = None;
     for entry in fs::read_dir(results).map_err(EvalError::io(results))? {
@@ -311,7 +313,8 @@ mod tests {
     #[test]
     fn runs_are_stored_as_whole() {
         let results = tempfile::tempdir().unwrap();
-        let (iteration, _lock) = IterationDirectory::open(results.path(), &plan(7)).unwrap();
+        let (iteration, _lock) =
+            IterationDirectory::open(results.path(), &plan(7), IterationReuse::Unfinished).unwrap();
         let case = PlannedCase {
             name: "greet/ada".to_owned(),
             text: "Greet Ada".to_owned(),
@@ -340,7 +343,9 @@ mod tests {
     #[test]
     fn unfinished_iteration_with_same_plan_resumes() {
         let results = tempfile::tempdir().unwrap();
-        let open = |seed| IterationDirectory::open(results.path(), &plan(seed)).unwrap();
+        let try_open = |seed, reuse| IterationDirectory::open(results.path(), &plan(seed), reuse);
+        let open = |seed| try_open(seed, IterationReuse::Unfinished).unwrap();
+        let reopen = |seed| try_open(seed, IterationReuse::Any).unwrap();
         let name = |(iteration, _): &(IterationDirectory, DirectoryLock)| {
             let name = iteration.path().file_name().unwrap().to_str().unwrap().to_owned();
             (name, iteration.is_resumed())
@@ -352,11 +357,12 @@ mod tests {
         assert_eq!(name(&open(7)), ("iteration-3".to_owned(), false));
         fs::write(results.path().join("iteration-3/benchmark.json"), "{}").unwrap();
         assert_eq!(name(&open(7)), ("iteration-4".to_owned(), false));
+        assert_eq!(name(&reopen(8)), ("iteration-2".to_owned(), true));
+        fs::write(results.path().join("iteration-2/benchmark.json"), "{}").unwrap();
+        assert_eq!(name(&reopen(8)), ("iteration-2".to_owned(), true));
+        assert_eq!(name(&reopen(9)), ("iteration-5".to_owned(), false));
         let held = open(7);
-        assert!(matches!(
-            IterationDirectory::open(results.path(), &plan(7)),
-            Err(EvalError::Lock(_))
-        ));
+        assert!(matches!(try_open(7, IterationReuse::Unfinished), Err(EvalError::Lock(_))));
         drop(held);
     }
 }

@@ -21,7 +21,7 @@ use crate::error::EvalError;
 use crate::grader::RunGrader;
 use crate::overlay::{EvalEnvironment, OverlayKernel, OverlaySkill};
 use crate::planned_run::{ArmPlan, PlannedCase, PlannedRun, plan_cases, plan_runs};
-use crate::results::{IterationDirectory, IterationPlan};
+use crate::results::{IterationDirectory, IterationPlan, IterationReuse};
 use crate::spending::SpendingMeter;
 use crate::watched_model::WatchedModels;
 use crate::workspace_files::RunWorkspace;
@@ -66,8 +66,8 @@ pub async fn run_model_tests(
     run_iteration(environment, request, None).await
 }
 
-/// Makes the runs of an iteration. They spend from `meter`, if there is one, else from a budget of their
-/// own.
+/// Makes the runs of an iteration. Those of an optimization spend from its `meter`, others from a budget of
+/// their own.
 ///
 /// # Errors
 /// Fails as [`run_model_tests`] does.
@@ -145,7 +145,12 @@ impl<'a> IterationSetup<'a> {
         let (results, stored, budget) = (request.results.clone(), plan.clone(), request.budget);
         let shared = shared.cloned();
         let opened = spawn_blocking(move || {
-            let (directory, lock) = IterationDirectory::open(&results, &stored)?;
+            let reuse = match shared {
+                // Of an optimization, which may have been interrupted after this iteration.
+                Some(_) => IterationReuse::Any,
+                None => IterationReuse::Unfinished,
+            };
+            let (directory, lock) = IterationDirectory::open(&results, &stored, reuse)?;
             let meter = match shared {
                 Some(meter) => meter,
                 None => SpendingMeter::open(directory.path(), budget)?,
@@ -466,7 +471,7 @@ impl ArmKernels {
 }
 
 /// Computes the digest of the skills that share the catalog with the tested one.
-async fn digest_roots(request: &ModelTestRequest) -> Result<String, EvalError> {
+pub(crate) async fn digest_roots(request: &ModelTestRequest) -> Result<String, EvalError> {
     let options = StoreOptions { roots: request.roots.clone(), ..StoreOptions::default() };
     let tested = request.cases.skill_id.clone();
     let read = spawn_blocking(move || {

@@ -66,8 +66,8 @@ pub use model_report::{
     ModelReport, ModelRunReport, SpentAmounts,
 };
 pub use optimization::{
-    OptimizationEnd, OptimizationReport, OptimizationRound, OptimizationStep, RoundOutcome,
-    SkillOptimization, StopReason, is_confirmed,
+    OPTIMIZATION_FILE, OptimizationEnd, OptimizationReport, OptimizationRound, OptimizationStep,
+    RoundOutcome, SkillOptimization, StopReason, is_confirmed,
 };
 pub use paired_test::{
     ChangeVerdict, PAIRED_LOOKS, PairedCase, PairedFigures, PairedReport, assess_pairs,

@@ -18,6 +18,9 @@ use crate::skill_edit::{OptimizedPart, SkillEditError, SuggestedEdit};
 /// The rounds without gain after which an optimization ends.
 const MAX_WITHOUT_GAIN: u32 = 2;
 
+/// The name of the file with the report of an optimization, in its directory.
+pub const OPTIMIZATION_FILE: &str = "optimization.json";
+
 /// The next action of an optimization.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OptimizationStep {
@@ -132,6 +135,8 @@ pub struct OptimizationReport {
     pub seed: u64,
     /// The directory with the results.
     pub directory: String,
+    /// Whether an interrupted command began it, whose replies and runs are kept.
+    pub is_resumed: bool,
     /// The cases that candidates are made from.
     pub train_cases: usize,
     /// The cases that decide.

@@ -1,14 +1,17 @@
 //! `skillhost skill optimize`: candidates of a model for a part of a skill, as a proposal.
 
+use std::path::Path;
+
 use skill_evals::{
-    CaseSplit, OptimizationEnd, OptimizationReport, OptimizedPart, RejectedEdit, split_skill_text,
+    CaseSplit, OPTIMIZATION_FILE, OptimizationEnd, OptimizationReport, OptimizedPart, RejectedEdit,
+    split_skill_text,
 };
 use skill_format::SkillId;
 use skill_testing::{
     BaselineVersion, CandidateSkill, ModelTestRequest, OptimizationRequest, RoutingHarness,
     RoutingSetup, ScreenedCandidate, SkillCases, find_routing_failures,
 };
-use skillhost_files::{TreeFile, files_digest};
+use skillhost_files::{TreeFile, files_digest, write_atomically};
 use skillhost_terminal::{CliContext, CliError, CommandResult, exit};
 
 use crate::model_run::read_files;
@@ -165,6 +168,7 @@ pub fn cmd_skill_optimize(
         let reason = describe_gain(&report);
         report.proposal = Some((ledger.propose)(&optimized.candidate(text, &reason))?);
     }
+    store_report(&report)?;
     match session.output.json {
         true => session.output.print_json(&report)?,
         false => print_optimization(session.output, &report)?,
@@ -173,6 +177,15 @@ pub fn cmd_skill_optimize(
         OptimizationEnd::Improved | OptimizationEnd::NoImprovement { .. } => exit::OK,
         OptimizationEnd::Budget { .. } | OptimizationEnd::Harness { .. } => exit::IO,
     })
+}
+
+/// Writes the report next to the results: the optimization has ended.
+fn store_report(report: &OptimizationReport) -> Result<(), CliError> {
+    let path = Path::new(&report.directory).join(OPTIMIZATION_FILE);
+    let text = serde_json::to_string_pretty(report)
+        .map_err(std::io::Error::from)
+        .and_then(|text| write_atomically(&path, text.as_bytes()));
+    text.map_err(|error| CliError::new(exit::IO, format!("{}: {error}", path.display())))
 }
 
 fn to_rejected_edit(rejected: RejectedChange) -> RejectedEdit {

@@ -15,7 +15,8 @@ failures, and suggests one edit per round; held-out cases are never a part of su
 candidate that passes the checks of proposals runs against the present text, and is kept only if
 it is better on held-out cases. The last kept one runs once more against the installed text. An
 improvement becomes a proposal of `optimizer`, which a person approves or rejects; the skill
-itself is not changed. Two rounds without gain end the command.
+itself is not changed. Two rounds without gain end the command. After an interruption, or a
+budget that was spent, the same command continues; finished runs are not repeated.
 Exit codes: 0 an improvement was proposed or there is none, 1 the skill has too few cases, 2 an
 option or a file of cases is not valid, or the model has no price for --budget-usd, 3 the skill or
 the model does not exist, 4 the skill changed, 5 a model cannot be used, the harness is broken or

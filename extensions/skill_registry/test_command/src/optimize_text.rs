@@ -24,6 +24,9 @@ pub(crate) fn print_optimization(
         "  cases: {} train, {} failed; {} held-out{visible}",
         report.train_cases, report.train_failures, report.held_out_cases
     ))?;
+    if report.is_resumed {
+        output.print_line("  resumed: finished runs of an interrupted command were kept")?;
+    }
     for round in &report.rounds {
         let result = match &round.result {
             RoundOutcome::Kept { comparison } => format!("kept, {}", describe_pairs(comparison)),
@@ -52,7 +55,9 @@ pub(crate) fn print_optimization(
             output.print_line(format!("no improvement: {}", reason.as_str()))
         }
         (OptimizationEnd::Budget { reason }, _) => {
-            output.print_line(display_safe(&format!("budget: {reason}")))
+            output.print_line(display_safe(&format!("budget: {reason}")))?;
+            output.print_note("the same command with a larger budget continues");
+            Ok(())
         }
         (OptimizationEnd::Harness { reason }, _) => {
             output.print_line(display_safe(&format!("harness: {reason}")))

@@ -336,6 +336,16 @@ fn spent_budget_files_nothing() {
         let spent = report["spent"]["tokens"].as_u64().unwrap();
         assert!(spent <= limit + tokens / requests * 3, "{spent} of {limit}");
         assert_nothing_filed(&home);
+        if rounds == 1 {
+            // The same command without a limit continues, and repeats the run that the limit ended.
+            let report = optimize(&home, &["--runs", "3"]).success().json();
+            assert_eq!(
+                (&report["end"]["outcome"], &report["is_resumed"]),
+                (&json!("improved"), &json!(true))
+            );
+            let spent = report["spent"]["requests"].as_u64().unwrap();
+            assert!((requests..=requests + 1).contains(&spent), "{spent} of {requests}");
+        }
     }
     let home = optimized_home(SETTINGS, &script(GAIN, 1.0));
     let unknown = optimize(&home, &["--budget-usd", "1"]).exits(2);
@@ -378,17 +388,35 @@ fn broken_harness_is_no_result() {
 }
 
 #[test]
-fn interrupted_optimization_files_nothing() {
+fn interrupted_optimization_resumes() {
+    let whole = MockModel::new();
+    follow_skill(&whole, &[GAIN]);
+    drop(optimize(&optimized_home(&mock_settings(&whole), ""), &["--runs", "3"]).success());
     let mock = MockModel::new();
+    // A second request for a candidate would get another reply.
     follow_skill(&mock, &[GAIN]);
     let home = optimized_home(&mock_settings(&mock), "");
     let args = ["skill", "optimize", "greet", "--what", "body", "--model", "m/m", "--out", "out"];
-    let running = home.spawn(args);
+    let running = home.spawn(args.iter().chain(&["--runs", "3"]));
     // The runs of the installed text, the candidate, and some of its runs.
     drop(mock.wait_for(3 * 3 * 2 + 1 + 20));
     drop(running.interrupt());
     assert_nothing_filed(&home);
     assert!(!home.path("out/optimization-1/optimization.json").exists());
+
+    let report = optimize(&home, &["--runs", "3"]).success().json();
+    assert_eq!(
+        (&report["end"]["outcome"], &report["is_resumed"]),
+        (&json!("improved"), &json!(true))
+    );
+    assert_eq!(
+        skill_json(&home, &["proposals", "--all"])["proposals"].as_array().unwrap().len(),
+        1
+    );
+    assert!(home.path("out/optimization-1/optimization.json").exists());
+    // Of the run that was interrupted, at most two requests are made again.
+    let (all, made) = (whole.requests().len(), mock.requests().len());
+    assert!((all..=all + 2).contains(&made), "{made} instead of {all}");
 }
 
 #[test]
