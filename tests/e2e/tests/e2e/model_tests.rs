@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use serde_json::{Value, json};
 use test_support::{Output, TestHome};
@@ -143,6 +144,51 @@ fn runs_compare_both_arms() {
     home.write("sandbox/skills/greet/evals/evals.json", evals(&contains("Hello")));
     assert_eq!(self::report(&test_greet(&home, &[]).success()).get("earlier"), None);
     assert!(!home.path("sandbox/data/kernel/threads").exists());
+}
+
+/// Runs where `SKILLHOST_AGGREGATION` is the path of `aggregate_benchmark.py` of the public skill
+/// `skill-creator`, which is not part of this repository.
+#[test]
+#[expect(clippy::print_stderr, reason = "the reason of a skip")]
+fn aggregation_of_skill_creator_agrees() {
+    let Some(script) = std::env::var_os("SKILLHOST_AGGREGATION") else {
+        eprintln!(
+            "skipped: SKILLHOST_AGGREGATION is not set to the path of aggregate_benchmark.py"
+        );
+        return;
+    };
+    let home = eval_home(MODEL, &json!([{"type": "contains", "value": "Hello Ada"}, "is short"]));
+    // The sentence has no judge, so it is skipped.
+    drop(test_greet(&home, &["--allow-skipped"]).success());
+    let (iteration, copy) = (home.path("out/iteration-1"), home.path("aggregated.json"));
+    let output = Command::new("python3")
+        .arg(script)
+        .args([&iteration, Path::new("--output"), &copy])
+        .output()
+        .unwrap();
+    let printed = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success() && !printed.contains("Warning"), "{printed}");
+    let (ours, theirs) = (read_json(&iteration.join("benchmark.json")), read_json(&copy));
+    assert_eq!(as_floats(&ours["run_summary"]), as_floats(&theirs["run_summary"]));
+    let runs = |benchmark: &Value| {
+        let mut runs = benchmark["runs"].as_array().unwrap().clone();
+        runs.sort_by_key(|run| run["configuration"].to_string() + &run["run_number"].to_string());
+        runs
+    };
+    assert_eq!(runs(&ours).len(), 6);
+    assert_eq!(as_floats(&json!(runs(&ours))), as_floats(&json!(runs(&theirs))));
+}
+
+/// Returns a value without the difference between 1 and 1.0.
+fn as_floats(value: &Value) -> Value {
+    match value {
+        Value::Number(number) => json!(number.as_f64()),
+        Value::Array(items) => items.iter().map(as_floats).collect(),
+        Value::Object(fields) => {
+            fields.iter().map(|(key, value)| (key.clone(), as_floats(value))).collect()
+        }
+        other => other.clone(),
+    }
 }
 
 #[test]
