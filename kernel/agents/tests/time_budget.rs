@@ -73,7 +73,10 @@ impl ModelProvider for ScriptedModel {
             Step::Retry(time) => {
                 for _ in 0..2 {
                     advance(time).await;
-                    on_chunk(ReplyChunk::ReplyRestarted { reason: "busy".to_owned() });
+                    on_chunk(ReplyChunk::ReplyRestarted {
+                        reason: "busy".to_owned(),
+                        may_be_charged: false,
+                    });
                     advance(MONTH).await;
                     on_chunk(ReplyChunk::RequestRepeated);
                 }

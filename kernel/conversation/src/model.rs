@@ -180,6 +180,9 @@ pub enum ReplyChunk {
     ReplyRestarted {
         /// The reason.
         reason: String,
+        /// Whether the provider may have worked on the failed request: its reply broke off. A provider
+        /// that is busy or not reachable has not.
+        may_be_charged: bool,
     },
     /// The delay after a failure is over, and the request is sent again.
     RequestRepeated,

@@ -186,7 +186,7 @@ impl CaseRunner<'_> {
             // A query ends with its trigger, or after its last request.
             Err(RunError::Cancelled) => (String::new(), None),
             // The request after the last one was not sent.
-            Err(RunError::Model(_)) if run.is_over() => (String::new(), None),
+            Err(RunError::Model(_)) if run.is_over => (String::new(), None),
             Err(error) => (String::new(), self.to_invalid(agent, error)?),
         };
         let read = {

@@ -9,6 +9,7 @@ use skillhost_conversation::{
     Message, ModelError, ModelErrorKind, ModelMetadata, ModelProvider, ModelReply, ModelRequest,
     ModelSource, ModelToolCall, ReplyChunk, TokenUsage,
 };
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::spending::{SpendingMeter, SpendingStop};
@@ -37,6 +38,8 @@ pub(crate) struct WatchedRun {
     limits: WatchLimits,
     /// The requests so far.
     pub(crate) requests: u32,
+    /// Whether another request was not sent, because the run has had all of its requests.
+    pub(crate) is_over: bool,
     /// Whether the model requested the text of the skill.
     pub(crate) has_read: bool,
     /// The amounts that the run spent.
@@ -126,11 +129,9 @@ impl ModelProvider for WatchedModel {
         let models = &self.models;
         let (model, is_metered, is_over) = models.with_state(|state| {
             state.run.record_request(request);
-            (Arc::clone(&state.model), state.is_metered, state.run.is_over())
+            (Arc::clone(&state.model), state.is_metered, state.run.is_over)
         });
-        // The request after the last one is not sent.
         if is_over {
-            models.with_state(|state| state.run.limits.cancel.cancel());
             return Err(stop_error(&self.metadata.name, "the run has ended"));
         }
         let asked = match is_metered {
@@ -159,8 +160,14 @@ impl ModelProvider for WatchedModel {
 }
 
 impl WatchedRun {
-    /// Counts a request and records its new messages.
+    /// Counts a request and records its new messages. The request after the last one is not sent, and
+    /// ends the run.
     fn record_request(&mut self, request: &ModelRequest) {
+        if self.limits.max_requests.is_some_and(|max| self.requests >= max) {
+            self.is_over = true;
+            self.limits.cancel.cancel();
+            return;
+        }
         if self.requests == 0 {
             self.first_tokens = estimate_tokens(request);
             self.lines.push(json!({"role": "system", "text": request.system}));
@@ -188,11 +195,6 @@ impl WatchedRun {
             self.limits.cancel.cancel();
         }
     }
-
-    /// Returns whether the model was asked for more requests than the run may have.
-    pub(crate) fn is_over(&self) -> bool {
-        self.limits.max_requests.is_some_and(|max| self.requests > max)
-    }
 }
 
 /// Returns whether a tool runs commands: scripts of skills, or a `command` of its arguments.
@@ -213,7 +215,9 @@ fn is_read(call: &ModelToolCall, skill_id: &str) -> bool {
     }
 }
 
-/// Sends a request that is counted before and after. `on_spent` gets the amounts.
+/// Sends a request that is counted before and after. `on_spent` gets the amounts. A reply that breaks off
+/// ends it, although the provider would repeat it: the repetition may cost as much, and would not be
+/// counted.
 pub(crate) async fn request_metered(
     meter: &Arc<SpendingMeter>,
     model: &dyn ModelProvider,
@@ -229,8 +233,19 @@ pub(crate) async fn request_metered(
     };
     let estimate = TokenUsage { input: estimate_tokens(request), ..TokenUsage::default() };
     let open = meter.start(to_amounts(estimate)).await?;
+    let interrupted = Notify::new();
+    let mut watch_chunk = |chunk: ReplyChunk| {
+        if let ReplyChunk::ReplyRestarted { may_be_charged: true, .. } = chunk {
+            interrupted.notify_one();
+        }
+        on_chunk(chunk);
+    };
     // If the run is cancelled here, the record stays open and counts as estimated.
-    let reply = model.stream(request, on_chunk).await;
+    let reply = tokio::select! {
+        biased;
+        () = interrupted.notified() => Err(interruption_error(&model.metadata().name)),
+        reply = model.stream(request, &mut watch_chunk) => reply,
+    };
     let used = match &reply {
         Ok(reply) => to_amounts(reply.usage),
         // The provider may have worked on it.
@@ -244,6 +259,15 @@ pub(crate) async fn request_metered(
 
 fn is_charged(kind: ModelErrorKind) -> bool {
     matches!(kind, ModelErrorKind::Timeout | ModelErrorKind::Network | ModelErrorKind::Protocol)
+}
+
+fn interruption_error(model: &str) -> ModelError {
+    ModelError {
+        kind: ModelErrorKind::Network,
+        model: model.to_owned(),
+        message: "reply was interrupted".to_owned(),
+        hint: String::new(),
+    }
 }
 
 fn stop_error(model: &str, reason: &str) -> ModelError {
@@ -305,7 +329,57 @@ impl ModelProvider for ControlModel {
 
 #[cfg(test)]
 mod tests {
+    use skill_testing::SpendingLimits;
+
     use super::*;
+
+    /// A model that repeats a request whose reply broke off, or that was refused.
+    struct RepeatingModel {
+        metadata: ModelMetadata,
+        may_be_charged: bool,
+    }
+
+    #[async_trait]
+    impl ModelProvider for RepeatingModel {
+        fn metadata(&self) -> &ModelMetadata {
+            &self.metadata
+        }
+
+        async fn stream(
+            &self,
+            _request: &ModelRequest,
+            on_chunk: &mut (dyn FnMut(ReplyChunk) + Send),
+        ) -> Result<ModelReply, ModelError> {
+            let (reason, may_be_charged) = (String::new(), self.may_be_charged);
+            on_chunk(ReplyChunk::ReplyRestarted { reason, may_be_charged });
+            // The delay before the repetition.
+            tokio::task::yield_now().await;
+            on_chunk(ReplyChunk::RequestRepeated);
+            let usage = TokenUsage { input: 7, ..TokenUsage::default() };
+            Ok(ModelReply { usage, ..ModelReply::default() })
+        }
+    }
+
+    #[tokio::test]
+    async fn interrupted_reply_is_not_repeated() {
+        let request = ModelRequest { system: "x".repeat(40), ..ModelRequest::default() };
+        let send = async |may_be_charged| {
+            let directory = tempfile::tempdir().unwrap();
+            let meter = SpendingMeter::open(directory.path(), SpendingLimits::default()).unwrap();
+            let metadata =
+                ModelMetadata { name: "m/m".to_owned(), context_window: None, price: None };
+            let model = RepeatingModel { metadata, may_be_charged };
+            let mut repeated = 0;
+            let mut count = |chunk| repeated += u32::from(chunk == ReplyChunk::RequestRepeated);
+            let sent = request_metered(&meter, &model, &request, &mut count, &mut |_| ()).await;
+            let kind = sent.unwrap().map(|_| ()).map_err(|error| error.kind);
+            (kind, repeated, meter.spent().tokens)
+        };
+        // The first attempt counts as estimated.
+        let interrupted = (Err(ModelErrorKind::Network), 0, estimate_tokens(&request));
+        assert_eq!(send(true).await, interrupted);
+        assert_eq!(send(false).await, (Ok(()), 1, 7));
+    }
 
     #[test]
     fn only_exact_skill_is_read() {

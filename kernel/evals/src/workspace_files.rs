@@ -4,13 +4,15 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use skill_testing::MAX_INPUT_BYTES;
 use skillhost_files::jail::{self, RelPath};
 use skillhost_files::{TreeFile, read_complete_tree, sha256_hex};
 
 use crate::error::EvalError;
 
-/// The limit on a file that a case puts into the workspace, in bytes.
-const MAX_INPUT: u64 = 64 << 20;
+/// The limit on a file that a case puts into the workspace, in bytes: a larger one is not covered by the
+/// digest of the cases.
+const MAX_INPUT: u64 = MAX_INPUT_BYTES as u64;
 
 /// The longest text of a file that a judge reads, in bytes.
 const MAX_JUDGED: usize = 64 << 10;

@@ -181,7 +181,8 @@ impl ModelProvider for ProviderModel {
                 error.message
             );
             // The chunks of the failed attempt are discarded by the receiver.
-            on_chunk(ReplyChunk::ReplyRestarted { reason: error.message });
+            let may_be_charged = error.may_be_charged();
+            on_chunk(ReplyChunk::ReplyRestarted { reason: error.message, may_be_charged });
             self.timer.wait(delay).await;
             on_chunk(ReplyChunk::RequestRepeated);
             attempts += 1;

@@ -26,8 +26,9 @@ const SUITE_FILE: &str = "suite.yaml";
 
 /// The files named by prompts that a digest covers.
 const MAX_INPUTS: usize = 1_000;
-/// The longest such file, in bytes; the digest covers of a longer one only that it is longer.
-const MAX_INPUT_BYTES: usize = 16 << 20;
+/// The limit on a file that a prompt names, in bytes; the digest covers of a larger one only that it is
+/// larger.
+pub const MAX_INPUT_BYTES: usize = 16 << 20;
 
 /// The cases of a skill.
 #[derive(Clone, Debug, Default)]

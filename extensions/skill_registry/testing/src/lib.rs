@@ -34,8 +34,8 @@ mod usage_advice;
 
 pub use acceptance::AcceptanceCheck;
 pub use case_files::{
-    CaseFile, LoadedCase, SkillCases, held_out_directory, load_all_cases, load_cases,
-    load_held_out, open_held_out,
+    CaseFile, LoadedCase, MAX_INPUT_BYTES, SkillCases, held_out_directory, load_all_cases,
+    load_cases, load_held_out, open_held_out,
 };
 pub use case_scripts::{CaseScripts, ScriptFuture, ScriptVerdict};
 pub use harness::{

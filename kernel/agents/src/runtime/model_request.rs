@@ -149,7 +149,7 @@ impl AgentRun<'_> {
             let agent_id = reporter.agent_id();
             reporter.emit(&match chunk {
                 ReplyChunk::Text(text) => RunEvent::Text { agent_id, text },
-                ReplyChunk::ReplyRestarted { reason } => {
+                ReplyChunk::ReplyRestarted { reason, .. } => {
                     RunEvent::ReplyRestarted { agent_id, reason }
                 }
                 ReplyChunk::RequestRepeated => return,

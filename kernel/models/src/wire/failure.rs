@@ -24,6 +24,8 @@ pub(crate) struct ProviderError {
     pub(crate) is_retryable: bool,
     /// The delay that the provider requests.
     pub(crate) retry_after: Option<Duration>,
+    /// `true` if no connection was made.
+    is_unreachable: bool,
 }
 
 /// The topic of a provider's error message.
@@ -38,11 +40,16 @@ enum ErrorTopic {
 impl ProviderError {
     fn new(kind: Kind, message: impl Into<String>, hint: impl Into<String>) -> Self {
         let (message, hint) = (message.into(), hint.into());
-        Self { kind, message, hint, is_retryable: false, retry_after: None }
+        Self { kind, message, hint, is_retryable: false, retry_after: None, is_unreachable: false }
     }
 
     fn into_retryable(self) -> Self {
         Self { is_retryable: true, ..self }
+    }
+
+    /// Returns whether the provider may have worked on the request.
+    pub(crate) fn may_be_charged(&self) -> bool {
+        !self.is_unreachable && matches!(self.kind, Kind::Timeout | Kind::Network | Kind::Protocol)
     }
 
     /// Returns the error for a reply that exceeds the total timeout.
@@ -145,12 +152,12 @@ impl ProviderError {
         }
         let cause = cause.unwrap_or_else(|| error.to_string());
         if error.is_connect() || error.is_timeout() {
-            return Self::new(
+            let unreachable = Self::new(
                 Kind::Network,
                 format!("{} is not reachable: {}", endpoint.display_url(), quote(&cause)),
                 format!("start a server of `{}` there, or correct `base_url`", endpoint.wire),
-            )
-            .into_retryable();
+            );
+            return Self { is_unreachable: true, ..unreachable.into_retryable() };
         }
         Self::new(
             Kind::Network,

@@ -23,7 +23,7 @@ async fn busy_provider_is_retried() {
             let (model, waited) = model(&mock, wire, mode);
             let (answer, pieces) = send(&*model, &hello()).await;
             assert_eq!(answer.unwrap().text, "Hello.", "{wire:?} {mode}");
-            let busy = restart("status 429: too many requests");
+            let busy = restart("status 429: too many requests", false);
             let again = ReplyChunk::RequestRepeated;
             let expected = [busy.clone(), again.clone(), busy, again, text("Hello.")];
             assert_eq!(pieces, expected, "{wire:?} {mode}");
@@ -68,10 +68,10 @@ async fn interrupted_reply_is_retried() {
             assert_eq!(pieces.pop(), Some(ReplyChunk::RequestRepeated), "{wire:?}");
             let last = pieces.pop();
             if quiet {
-                assert_eq!(last, Some(restart("reply was interrupted")), "{wire:?}");
+                assert_eq!(last, Some(restart("reply was interrupted", true)), "{wire:?}");
             }
             assert!(
-                matches!(&last, Some(ReplyChunk::ReplyRestarted { reason }) if reason.contains("interrupted")),
+                matches!(&last, Some(ReplyChunk::ReplyRestarted { reason, may_be_charged: true }) if reason.contains("interrupted")),
                 "{wire:?}: {last:?}"
             );
             assert_eq!(waited.taken(), [500], "{wire:?}");
@@ -104,7 +104,11 @@ async fn empty_stream_is_retried() {
             assert_eq!(answer.unwrap().text, "All of it", "{wire:?} {pieces}");
             assert_eq!(
                 received,
-                [restart("reply was interrupted"), ReplyChunk::RequestRepeated, text("All of it")],
+                [
+                    restart("reply was interrupted", true),
+                    ReplyChunk::RequestRepeated,
+                    text("All of it")
+                ],
                 "{wire:?}"
             );
             assert_eq!(waited.taken(), [500], "{wire:?}");

@@ -98,8 +98,8 @@ fn text(text: &str) -> ReplyChunk {
     ReplyChunk::Text(text.to_owned())
 }
 
-fn restart(reason: &str) -> ReplyChunk {
-    ReplyChunk::ReplyRestarted { reason: reason.to_owned() }
+fn restart(reason: &str, may_be_charged: bool) -> ReplyChunk {
+    ReplyChunk::ReplyRestarted { reason: reason.to_owned(), may_be_charged }
 }
 
 fn user(text: &str) -> Message {
