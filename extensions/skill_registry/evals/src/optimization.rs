@@ -325,6 +325,11 @@ mod tests {
         let first = state.take_reply(Ok(edit("first"))).unwrap();
         assert!(state.assess(first, report(0.0, 1.0)));
         assert_eq!((state.current(), state.installed()), ("first", "installed"));
+        // A fixed number of runs may leave the comparison open.
+        let open = PairedReport { verdict: None, ..report(0.0, 1.0) };
+        let mut other = state.clone();
+        let next = other.take_reply(Ok(edit("open"))).unwrap();
+        assert!(!other.assess(next, open));
         for (text, comparison) in [("same", report(1.0, 1.0)), ("worse", report(1.0, 0.0))] {
             let next = state.take_reply(Ok(edit(text))).unwrap();
             assert!(!state.assess(next, comparison));

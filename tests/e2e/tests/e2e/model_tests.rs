@@ -232,6 +232,27 @@ fn descriptions_move_recall_and_precision() {
 }
 
 #[test]
+fn query_has_four_requests() {
+    for (turn, is_read) in [(3, true), (4, false)] {
+        let model = format!(
+            "rules:\n  - when: {{turn: {turn}, user: [greet], offered: read_skill}}\n    call: {{tool: \
+             read_skill, arguments: {{skill_id: greet}}}}\n  - when: {{user: [greet], offered: \
+             read_skill}}\n    call: {{tool: list_skills, arguments: {{}}}}\n  - say: Done.\n"
+        );
+        let home = eval_home(&model, &contains("Done"));
+        let output = test_greet(&home, &["--only", "greet/q1", "--runs", "1"]);
+        let report = report(&output);
+        assert_eq!(counts(&report["recall"]), (u64::from(is_read), 1), "{output}");
+        let run = &report["cases"][0]["runs"][0]["grading"]["assertion_results"][0];
+        let evidence = match is_read {
+            true => "greet was read in request 4",
+            false => "greet was not read in 4 requests",
+        };
+        assert_eq!(run["evidence"], evidence, "{output}");
+    }
+}
+
+#[test]
 fn broken_harness_is_no_zero() {
     let home = eval_home(MODEL, &contains("Hello"));
     home.write(

@@ -99,6 +99,9 @@ fn versions_are_compared_in_looks() {
     let part = ["--against", &format!("proposal:{proposal}"), "--only", "greet/0"];
     let part = home.skillhost(args.iter().chain(&part)).exits(1);
     assert!(part.stdout.contains("only a part of the cases ran"), "{part:?}");
+    let fixed = ["--against", &format!("proposal:{proposal}"), "--runs", "1"];
+    let fixed = home.skillhost(args.iter().chain(&fixed)).exits(1);
+    assert!(fixed.stdout.contains("--runs fixes the number of runs"), "{fixed:?}");
     let reason = ["--reason", "people are greeted elsewhere"];
     drop(home.skillhost(approve.iter().chain(&reason)).success());
     assert!(compare(&home, "9").exits(3).stderr.contains("version 9"));

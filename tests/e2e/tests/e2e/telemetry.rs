@@ -5,6 +5,8 @@ use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 use mock_model::{MockModel, Step, Wire};
+use opentelemetry_proto::tonic::trace::v1::Span;
+use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
 use serde_json::json;
 use test_support::{TestHome, can_isolate, program};
 
@@ -83,6 +85,8 @@ fn run_is_exported_with_pinned_names() {
     let errors = of("error.type");
     assert!(errors[3].is_some(), "{errors:?}");
     assert_eq!(errors.iter().flatten().count(), 1);
+    let failed = spans.iter().map(is_failed).collect::<Vec<_>>();
+    assert_eq!(failed, [false, false, false, true, false, false]);
     // One trace, in which the run is the parent of its calls.
     assert!(spans.iter().all(|span| span.trace_id == spans[0].trace_id));
     assert!(spans[1..].iter().all(|span| span.parent_span_id == spans[0].span_id));
@@ -97,7 +101,34 @@ fn run_is_exported_with_pinned_names() {
 }
 
 #[test]
+fn failed_run_has_status() {
+    let mock = MockModel::with([Step::status(400, "Zanzibar is not served")]);
+    let collector = Collector::start(CollectorReply::Accept);
+    let home = home_with(&mock, &to_collector(&collector, NAMES));
+    let output = ask_agent(&home, "worker", "Go");
+    assert_ne!(output.status, 0, "{output}");
+    let spans = collector.spans();
+    assert_eq!((spans.len(), is_failed(&spans[0])), (1, true), "{spans:?}");
+    assert!(attribute(&spans[0], "error.type").is_some());
+    assert!(!collector.bytes().windows(8).any(|part| part == b"Zanzibar"));
+}
+
+/// Returns whether a span has the status *error*, which has no message.
+fn is_failed(span: &Span) -> bool {
+    let Some(status) = &span.status else { return false };
+    assert_eq!(status.message, "");
+    status.code() == StatusCode::Error
+}
+
+#[test]
 fn texts_and_paths_are_not_exported() {
+    let added = ["skill://", "Reviews code"];
+    check_no_text_is_exported(NAMES, &added);
+    // Both may be exported with `content`, and nothing else.
+    check_no_text_is_exported(&format!("{NAMES}, content: true"), &[]);
+}
+
+fn check_no_text_is_exported(settings: &str, more: &[&str]) {
     let mock = MockModel::with([
         Step::calls("read_skill", REVIEW),
         Step::calls("read_skill_resource", r#"{"skill_id":"code-review","path":"../../secret"}"#),
@@ -107,15 +138,15 @@ fn texts_and_paths_are_not_exported() {
         Step::text(PROMPT),
     ]);
     let collector = Collector::start(CollectorReply::Accept);
-    let home = home_with(&mock, &to_collector(&collector, NAMES));
+    let home = home_with(&mock, &to_collector(&collector, settings));
     ask_agent(&home, "worker", PROMPT).success();
     assert_eq!(collector.spans().len(), 5);
     let bytes = collector.bytes();
     let has = |text: &str| bytes.windows(text.len()).any(|part| part == text.as_bytes());
     assert!(has("read_skill"));
     let root = home.path("").display().to_string();
-    for text in ["Zanzibar", "secret", "passwd", "shadow", "skill://", "Reviews code", &root] {
-        assert!(!has(text), "{text} was exported");
+    for text in ["Zanzibar", "secret", "passwd", "shadow", &root].iter().chain(more) {
+        assert!(!has(text), "{text} was exported with {settings}");
     }
 }
 
@@ -178,6 +209,8 @@ fn delegated_run_is_child_of_run() {
     assert_eq!(runs[1].name, "invoke_agent worker");
     assert_eq!(runs[1].parent_span_id, runs[0].span_id);
     assert_eq!(runs[1].trace_id, runs[0].trace_id);
+    let thread = |at: usize| attribute(runs[at], "gen_ai.conversation.id");
+    assert!(thread(0).is_some() && thread(0) == thread(1), "{runs:?}");
 }
 
 #[test]
@@ -256,6 +289,17 @@ fn failing_collector_costs_no_turn() {
         assert_eq!(count("spans of telemetry were not exported lost=2"), 1, "{url}: {output}");
         assert_eq!(count("panicked"), 0, "{url}: {output}");
     }
+}
+
+#[test]
+fn busy_collector_is_tried_again() {
+    let mock = MockModel::with([Step::text("Done.")]);
+    let collector = Collector::start(CollectorReply::BusyOnce);
+    let home = home_with(&mock, &to_collector(&collector, NAMES));
+    let output = ask_agent(&home, "worker", "Go").success();
+    // The same span, once refused and once accepted.
+    assert_eq!(collector.heads().len(), 2, "{output}");
+    assert!(!output.stderr.contains("not exported"), "{output}");
 }
 
 #[test]

@@ -17,6 +17,8 @@ pub(crate) enum CollectorReply {
     Accept,
     /// An error that the exporter does not retry.
     Refuse,
+    /// The status 503 for the first request.
+    BusyOnce,
     /// None: the connection stays open.
     Never,
     /// The status 307, to another server.
@@ -113,7 +115,10 @@ fn serve(stream: &TcpStream, reply: CollectorReply, received: &Mutex<Received>) 
         shared.bodies.push(body);
         let mut writer = stream.try_clone().unwrap();
         let _ = match reply {
-            CollectorReply::Accept => {
+            CollectorReply::BusyOnce if shared.heads.len() == 1 => {
+                writer.write_all(b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n")
+            }
+            CollectorReply::Accept | CollectorReply::BusyOnce => {
                 writer.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
             }
             CollectorReply::Refuse => {

@@ -110,3 +110,39 @@ impl AcceptanceEvidence {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn difference_is_named() {
+        let text = |text: &str| text.to_owned();
+        let known = AcceptanceEvidence {
+            base: None,
+            new: Digest::compute(b"new"),
+            cases: text("cases"),
+            catalog: text("catalog"),
+            harness: text("0.1.0"),
+            queries: 2,
+            passed_before: 2,
+            passed_after: 1,
+            regressions: vec![text("greet/q1")],
+            leaks: Vec::new(),
+        };
+        let difference = |other: AcceptanceEvidence| known.find_difference(&other);
+        let known = || known.clone();
+        assert_eq!(difference(known()), None);
+        assert_eq!(difference(AcceptanceEvidence { catalog: text("other"), ..known() }), None);
+        let expected = [
+            (AcceptanceEvidence { cases: text("other"), ..known() }, "cases changed"),
+            (AcceptanceEvidence { harness: text("0.2.0"), ..known() }, "the program changed"),
+            (AcceptanceEvidence { new: Digest::compute(b"x"), ..known() }, "the skill changed"),
+            (AcceptanceEvidence { leaks: vec![text("x")], ..known() }, "other skills changed"),
+            (AcceptanceEvidence { passed_after: 2, ..known() }, "other skills changed"),
+        ];
+        for (other, part) in expected {
+            assert_eq!(difference(other), Some(part));
+        }
+    }
+}

@@ -2,8 +2,8 @@
 
 use skill_catalog::TrustLevel;
 use skill_ledger::{
-    AuditFilter, LedgerOutcome, ProposalDecision, ProposalState, ProposeRequest, ReviewAdvice,
-    VersionAuthor,
+    AuditFilter, LedgerOutcome, ModelCheckMode, ProposalDecision, ProposalState, ProposeRequest,
+    ReviewAdvice, VersionAuthor,
 };
 use skill_service::{ProposalReviewer, RegistryConfig, ReviewConfig, ReviewPolicy, ReviewTask};
 
@@ -53,7 +53,12 @@ fn settings_select_reviewer() {
         shown(r#"{"review": {"policy": "agent-approves", "agent": "judge"}}"#),
         "agent-approves: proposals that the agent judge approves are applied"
     );
+    let checks = |json| read(json).unwrap().checks;
+    assert!(checks("{}").is_required());
+    let advised = checks(r#"{"review": {"checks": {"routing": "advise", "model": "require"}}}"#);
+    assert!(!advised.is_required() && advised.model == ModelCheckMode::Require);
     for wrong in [
+        r#"{"review": {"checks": {"routing": "off"}}}"#,
         r#"{"review": {"policy": "agent"}}"#,
         r#"{"review": {"approve": true}}"#,
         r#"{"review": "human"}"#,

@@ -5,6 +5,7 @@ use skill_evals::{
 };
 use skill_ledger::{
     AuditFilter, HumanActor, LedgerError, LedgerErrorKind, ModelCheckMode, Proposal,
+    Recommendation, ReviewAdvice,
 };
 use skill_testing::{ComparedChange, load_all_cases};
 use skillhost_files::{files_digest, read_tree};
@@ -103,6 +104,44 @@ fn model_verdict_decides_about_approval() {
         assert_eq!(approved.detail["reason"], "measured by hand");
         assert!(approved.detail["overridden"][0].as_str().unwrap().starts_with("model: "));
     }
+}
+
+#[test]
+fn agent_overrides_no_objection() {
+    let mut home = home_with_forms();
+    home.is_required = false;
+    let approve = |id: &str| {
+        let summary = home.ledger().proposal(id).unwrap().summary;
+        let recommendation = Recommendation {
+            agent_id: "judge".to_owned(),
+            advice: ReviewAdvice::Approve,
+            reason: "It reads better.".to_owned(),
+            run_id: "r".to_owned(),
+            at_ms: 0,
+        };
+        let (ledger, digest) = (home.ledger(), summary.new_digest);
+        let done = ledger.approve_for_agent(&home.snapshot(), id, digest, &recommendation);
+        done.map(|applied| applied.version)
+    };
+    let refused = |id: &str| {
+        let error = approve(id).unwrap_err();
+        assert_eq!(error.reason(), LedgerErrorKind::Refused, "{error}");
+        error.to_string()
+    };
+    // The words by which a skill is found are decided by people anyway.
+    let worse = home.propose("pdf-forms", &skill_text("pdf-forms", "Helps with paper.", ""));
+    let error = approve(&worse.unwrap().summary.id).unwrap_err();
+    assert_eq!(error.reason(), LedgerErrorKind::Denied, "{error}");
+    // Nobody refuses the copy of a person.
+    let copied = with_more("\nTo say which fields does this form have, list them.\n");
+    let error = refused(&home.propose_by("operator", "pdf-forms", &copied).unwrap().summary.id);
+    assert!(error.contains("\"which fields does this form have\""), "{error}");
+    let proposal = home.propose("pdf-forms", &with_more("\nAsk which year is meant.\n")).unwrap();
+    record_runs(&home, &proposal, ChangeVerdict::Unclear).unwrap();
+    let error = refused(&proposal.summary.id);
+    assert!(error.starts_with("the check has objections: model: unclear: "), "{error}");
+    record_runs(&home, &proposal, ChangeVerdict::Better).unwrap();
+    assert_eq!(approve(&proposal.summary.id).unwrap(), 2);
 }
 
 #[test]

@@ -221,6 +221,19 @@ fn regression_needs_reason_of_person() {
 }
 
 #[test]
+fn copied_case_needs_reason_of_person() {
+    let home = home_with_forms();
+    let copied = "\nTo say which fields does this form have, list them.\n";
+    let text = skill_text("pdf-forms", FORMS, copied);
+    let proposal = home.propose_by("operator", "pdf-forms", &text).unwrap();
+    for reason in [None, Some(""), Some(" \t")] {
+        let error = home.approve(&proposal, reason).unwrap_err();
+        assert_eq!(error.reason(), LedgerErrorKind::Refused, "{error}");
+    }
+    assert_eq!(home.approve(&proposal, Some("the question is a usual one")).unwrap(), 2);
+}
+
+#[test]
 fn removed_cases_do_not_remove_objections() {
     let mut home = home_with_forms();
     home.is_required = false;
@@ -306,4 +319,10 @@ fn person_sees_result_but_is_not_refused() {
     let worse = skill_text("pdf-forms", "Helps with paper.", "");
     let proposal = home.propose_by("operator", "pdf-forms", &worse).unwrap();
     assert!(!proposal.summary.acceptance.unwrap().regressions.is_empty());
+    let person = HumanActor { name: "ada".to_owned(), via: "cli".to_owned() };
+    home.ledger().reject(&person, &proposal.summary.id, "not now").unwrap();
+    home.propose_by("operator", "pdf-forms", &worse).unwrap();
+    let same = skill_text("pdf-forms", FORMS, "");
+    let error = home.propose_by("operator", "pdf-forms", &same).unwrap_err();
+    assert!(error.to_string().starts_with("no_change"), "{error}");
 }
