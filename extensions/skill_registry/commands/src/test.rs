@@ -35,6 +35,12 @@ struct HomeVersions<'a> {
 }
 
 impl SkillVersions for HomeVersions<'_> {
+    fn find_changed_skill(&self, proposal: &str) -> Result<String, CliError> {
+        let context = ReviewContext::open(self.session)?;
+        let proposal = context.with_ledger(|ledger, _| ledger.proposal(proposal))?;
+        Ok(proposal.summary.skill_id)
+    }
+
     fn load_files(
         &self,
         skill_id: &str,

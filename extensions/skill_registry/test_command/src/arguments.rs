@@ -24,8 +24,8 @@ Exit codes: 0 all passed, 1 a case failed or there is none, 2 an option or a fil
 valid, or the model has no price for --budget-usd, 3 a skill, --agent, model, version or proposal
 does not exist, 5 a model cannot be used, the harness is broken or the budget is spent.")]
 pub struct TestArgs {
-    /// Ids of skills of the home, or paths of skills [default: every skill with cases; without a
-    /// home, those of the working directory]
+    /// Ids of skills of the home, or paths of skills [default: the skill of the proposal, or every
+    /// skill with cases; without a home, those of the working directory]
     #[arg(value_name = "SKILL|PATH")]
     pub(crate) targets: Vec<String>,
     /// Agent that is tested [default: every skill is visible; with --model: orchestrator_agent]

@@ -37,6 +37,7 @@ pub use optimize::{
 pub use optimize_arguments::OptimizeArgs;
 
 use crate::model_run::{ModelHome, ModelRuns, run_models};
+use crate::selection::TestTargets;
 use crate::summary::{TestSummary, TestedReport};
 
 /// The home that skills are tested in.
@@ -83,7 +84,13 @@ pub fn cmd_skill_test(
         })?;
         views.insert(String::new(), view);
     }
-    let targets = selection::find_targets(session, args)?;
+    let targets = match args.model.baseline()? {
+        // A proposal is about one skill, which need not be repeated.
+        BaselineChoice::Proposal(id) if args.targets.is_empty() => {
+            TestTargets::from_id(&versions.find_changed_skill(&id)?)
+        }
+        _ => selection::find_targets(session, args)?,
+    };
     let setup = RoutingSetup { options, candidates: targets.candidates(), with_distractors: true };
     let harness = open_harness(setup)?;
     let filter = args.filter()?;

@@ -21,6 +21,12 @@ pub type ModelTests<'a> = &'a dyn Fn(&ModelTestRequest) -> Result<ModelReport, C
 
 /// The versions and proposals of a home's skills.
 pub trait SkillVersions {
+    /// Returns the id of the skill that a proposal changes.
+    ///
+    /// # Errors
+    /// The proposal does not exist, or the home cannot be read.
+    fn find_changed_skill(&self, proposal: &str) -> Result<String, CliError>;
+
     /// Returns the files of a version or a proposal of a skill.
     ///
     /// # Errors
@@ -264,9 +270,11 @@ fn without_cases(mut files: Vec<TreeFile>) -> Vec<TreeFile> {
     files
 }
 
-fn replace_file(own: &[TreeFile], file: TreeFile) -> Vec<TreeFile> {
-    let mut files: Vec<TreeFile> =
-        own.iter().filter(|other| other.path != file.path).cloned().collect();
+fn replace_file(own: &[TreeFile], mut file: TreeFile) -> Vec<TreeFile> {
+    let (replaced, mut files): (Vec<TreeFile>, Vec<TreeFile>) =
+        own.iter().cloned().partition(|other| other.path == file.path);
+    // A proposal changes the text of a script, not its mode.
+    file.executable = replaced.iter().any(|replaced| replaced.executable);
     files.push(file);
     // The digest of the files depends on their order.
     files.sort_by(|a, b| a.path.cmp(&b.path));

@@ -39,6 +39,9 @@ fn version_home(settings: &str) -> TestHome {
         .manifest("skill_registry", &shipped_manifest("skill_registry"))
         .manifest("orchestrator_agent", &agent_manifest("orchestrator_agent", agent))
         .skill("greet", &skill_text("Say hello."))
+        // A second skill with cases: a proposal selects its own skill alone.
+        .skill("fare-well", &skill_text("Say goodbye.").replace("greet", "fare-well"))
+        .file("sandbox/skills/fare-well/evals/evals.json", prompts(1))
         .file("model.yaml", MODEL)
         .settings(settings)
         .trusted()
@@ -95,10 +98,11 @@ fn versions_are_compared_in_looks() {
     let same = compare(&home, "2").success();
     assert_eq!(verdict(&same), (json!("not_lower"), json!(0.0), 12));
     // Parts of the cases are no evidence: they could have been chosen for their result.
-    let args = ["skill", "test", "greet", "--model", "m/m", "--out", "part", "--json"];
+    let args = ["skill", "test", "--model", "m/m", "--out", "part", "--json"];
     let part = ["--against", &format!("proposal:{proposal}"), "--only", "greet/0"];
     let part = home.skillhost(args.iter().chain(&part)).exits(1);
     assert!(part.stdout.contains("only a part of the cases ran"), "{part:?}");
+    assert_eq!(part.json()["models"].as_array().unwrap().len(), 1);
     let fixed = ["--against", &format!("proposal:{proposal}"), "--runs", "1"];
     let fixed = home.skillhost(args.iter().chain(&fixed)).exits(1);
     assert!(fixed.stdout.contains("--runs fixes the number of runs"), "{fixed:?}");
