@@ -536,3 +536,34 @@ fn cases_are_hidden_from_runs() {
     // The prompt is there once, as the message of the user.
     assert_eq!(transcript.matches("Please greet Ada").count(), 1, "{output}{transcript}");
 }
+
+#[test]
+fn homes_of_runs_are_separate_and_removed() {
+    let model = "rules:
+  - when: {turn: 0}
+    call: {tool: read_file, arguments: {path: 'workspace:project/plan.txt'}}
+  - when: {answered: read_file, failed: true}
+    call: {tool: write_file, arguments: {path: made.txt, content: x}}
+  - when: {answered: write_file, failed: false}
+    say: Hello, welcome.
+  - say: The workspace of the settings was read.
+";
+    let home = eval_home(model, &contains("welcome"));
+    home.write(
+        "sandbox/skills/greet/evals/suite.yaml",
+        "tools: {read_file: real, write_file: real}",
+    );
+    home.write("project/plan.txt", "first the roof");
+    let home =
+        home.settings(&format!("{SETTINGS}workspaces: [{{label: project, path: project}}]\n"));
+    let read = ["tool", "call", "read_file", r#"{"path": "workspace:project/plan.txt"}"#];
+    assert!(home.skillhost(read).success().stdout.contains("first the roof"));
+
+    let temporary = home.outside().join("temporary");
+    fs::create_dir(&temporary).unwrap();
+    let args = ["skill", "test", "greet", "--model", "noisy/m", "--only", "greet/ada", "--json"];
+    let output = home.start(home.command().args(args).env("TMPDIR", &temporary)).finish();
+    assert_eq!(counts(&report(&output.success())["arms"][0]["passed"]), (3, 3));
+    assert!(!home.path("sandbox/made.txt").exists());
+    assert_eq!(fs::read_dir(&temporary).unwrap().count(), 0);
+}
