@@ -4,6 +4,7 @@ mod console;
 mod files;
 mod handlers;
 mod mcp;
+mod routing;
 mod sandbox;
 mod table;
 mod tasks;
@@ -19,6 +20,7 @@ use table::{BenchRow, median, row};
 
 use crate::install::{BuildProfile, build_product};
 use crate::process::{CommandUsage, cargo_command, run_command, usage_of};
+use crate::test::TESTED_PROGRAMS;
 use crate::workspace::{Result, root, target};
 
 #[derive(Debug, Args)]
@@ -73,25 +75,42 @@ pub(crate) fn cmd_bench(args: &BenchArgs) -> Result<()> {
     let floor_binary = work.join("coldfloor");
     run_command(Command::new("rustc").arg("-O").arg("-o").arg(&floor_binary).arg(&floor))?;
     let mut rows = Vec::new();
+    let outcome = measure_all(&work, &floor_binary, &generator, args.runs, &mut rows);
+    // Also after an error: the rows before it took many minutes.
+    print(&rows);
+    outcome
+}
+
+/// Adds all measurements of a build.
+fn measure_all(
+    work: &Path,
+    floor: &Path,
+    generator: &Path,
+    runs: usize,
+    rows: &mut Vec<BenchRow>,
+) -> Result<()> {
     let mut ratios = Vec::new();
     for count in [100, 1_000, 10_000] {
-        let skills = generate(&generator, &work, count)?;
-        let ratio = cold_list(&floor_binary, &skills, count, args.runs, &mut rows)?;
-        ratios.push(ratio);
-        in_process(&skills, count, &mut rows)?;
+        let skills = generate(generator, work, count)?;
+        ratios.push(cold_list(floor, &skills, count, runs, rows)?);
+        in_process(&skills, count, rows)?;
         if count == 1_000 {
-            mcp::measure_server(&work, &skills, count, &mut rows)?;
+            mcp::measure_server(work, &skills, count, rows)?;
+            routing::measure_skill_tests(work, &skills, runs.min(3), rows)?;
         }
         if count == 10_000 {
-            checks(&floor_binary, &skills, args.runs, &mut rows)?;
+            checks(floor, &skills, runs, rows)?;
         }
     }
-    searches(&mut rows)?;
-    files::measure_file_search(&work, args.runs, &mut rows)?;
-    sandbox::measure_isolated_starts(&mut rows)?;
-    handlers::measure_programs(&mut rows)?;
-    tasks::measure_tasks(&mut rows)?;
-    console::measure_console(BuildProfile::Dist, &mut rows)?;
+    searches(rows)?;
+    files::measure_file_search(work, runs, rows)?;
+    // The measurements below are tests, which start programs of a debug build. It replaces this
+    // program, which is started for the measurements above.
+    run_command(&mut cargo_command(TESTED_PROGRAMS))?;
+    sandbox::measure_isolated_starts(rows)?;
+    handlers::measure_programs(rows)?;
+    tasks::measure_tasks(rows)?;
+    console::measure_console(BuildProfile::Dist, rows)?;
     if let [_, thousand, ten_thousand] = ratios[..] {
         let growth = ten_thousand / thousand;
         rows.push(row(
@@ -101,7 +120,6 @@ pub(crate) fn cmd_bench(args: &BenchArgs) -> Result<()> {
             growth <= 1.3,
         ));
     }
-    print(&rows);
     Ok(())
 }
 

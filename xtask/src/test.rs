@@ -7,6 +7,10 @@ use crate::package;
 use crate::process::{cargo_command, run_command};
 use crate::workspace::Result;
 
+/// The build of the programs and libraries that tests start; test targets alone would not build them.
+pub(crate) const TESTED_PROGRAMS: [&str; 6] =
+    ["build", "--workspace", "--lib", "--bins", "--examples", "--locked"];
+
 /// A step with the command that performs it.
 struct TestStep {
     name: &'static str,
@@ -64,8 +68,7 @@ fn test_steps() -> Vec<TestStep> {
         step("clippy", &clippy),
         // The default build omits the model of the table of word vectors.
         step("clippy with the table of word vectors", &with_table.concat()),
-        // Tests start the binary and load the libraries, which test targets alone would not build.
-        step("build", &["build", "--workspace", "--lib", "--bins", "--examples", "--locked"]),
+        step("build", &TESTED_PROGRAMS),
         tests,
         step("tests of the documentation", &["test", "--workspace", "--doc", "--locked"]),
         links,

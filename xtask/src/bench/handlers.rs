@@ -8,11 +8,11 @@ use crate::install::BuildProfile;
 use crate::process::cargo_command;
 use crate::workspace::Result;
 
-/// The tests that measure: the package, its test target, and the name.
-const MEASUREMENTS: [(&str, &str, &str); 3] = [
-    ("e2e", "e2e", "handler_skills::figures::warm_calls_are_as_fast_as_mcp"),
-    ("skillhost-handlers", "programs", "figures::first_calls_stay_fast"),
-    ("skillhost-sandbox", "isolation", "figures::limits_act_in_time"),
+/// The tests that measure: the test target and the name.
+const MEASUREMENTS: [(&str, &str); 3] = [
+    ("e2e", "handler_skills::figures::warm_calls_are_as_fast_as_mcp"),
+    ("programs", "figures::first_calls_stay_fast"),
+    ("isolation", "figures::limits_act_in_time"),
 ];
 
 /// A line that such a test prints.
@@ -27,8 +27,8 @@ enum MeasuredFigure {
 /// Measures calls of programs, and how soon the limits of runs act.
 pub(super) fn measure_programs(rows: &mut Vec<BenchRow>) -> Result<()> {
     let program = BuildProfile::Dist.directory().join("skillhost");
-    for (package, target, test) in MEASUREMENTS {
-        let arguments = ["test", "--locked", "-p", package, "--test", target, "--"];
+    for (target, test) in MEASUREMENTS {
+        let arguments = ["test", "--locked", "--workspace", "--test", target, "--"];
         let selection = ["--ignored", "--exact", "--nocapture", test];
         let output = cargo_command(arguments.iter().chain(&selection))
             .env("SANDBOX_LAUNCHER", &program)

@@ -26,8 +26,7 @@ pub(super) fn measure_isolated_starts(rows: &mut Vec<BenchRow>) -> Result<()> {
     let arguments = [
         "test",
         "--locked",
-        "-p",
-        "skillhost-sandbox",
+        "--workspace",
         "--test",
         "isolation",
         "--",
