@@ -28,7 +28,7 @@ struct OfferCounts {
 /// A block and the number of turns of an agent that had it.
 #[derive(Debug)]
 struct OfferedBlock {
-    agent_id: Box<str>,
+    agent_id: Arc<str>,
     /// Held, so that no other block gets its address.
     text: Arc<str>,
     matched: Option<Arc<[Box<str>]>>,
@@ -39,7 +39,7 @@ impl OfferLog {
     /// Counts a turn of an agent with a block. `matched` are the skills that the block describes
     /// because they match the prompt; `None` for a block that lists every skill.
     ///
-    /// Allocates only for a block that the agent was not offered since the last write.
+    /// Allocates only for a block that the agent was not offered since the write before the last.
     // Compiled in the crate that renders blocks, which is optimized for speed.
     #[inline]
     pub fn record(&self, agent_id: &str, text: &Arc<str>, matched: Option<&Arc<[Box<str>]>>) {
@@ -63,7 +63,7 @@ impl OfferLog {
     /// Moves the counts to those of a day; returns whether there were any.
     pub(crate) fn drain_into(&self, usage: &mut UsageMap, day: i64) -> bool {
         // Turns wait for the lock, so the skills are counted without it.
-        let OfferCounts { blocks, counts } = std::mem::take(&mut *self.lock());
+        let OfferCounts { blocks, counts } = self.lock().take();
         blocks.iter().for_each(|block| block.add_to(usage, day));
         let is_empty = blocks.is_empty() && counts.is_empty();
         for ((_, skill_id, agent_id), counts) in counts {
@@ -80,6 +80,14 @@ impl OfferLog {
 }
 
 impl OfferCounts {
+    /// Takes the counts. Blocks without a turn since the last time are removed; the others stay, so
+    /// that their next turn allocates nothing.
+    fn take(&mut self) -> Self {
+        self.blocks.retain(|block| block.turns > 0);
+        let blocks = self.blocks.iter_mut().map(OfferedBlock::take).collect();
+        Self { blocks, counts: std::mem::take(&mut self.counts) }
+    }
+
     fn add(&mut self, block: OfferedBlock) {
         if self.blocks.len() == MAX_BLOCKS {
             let blocks = std::mem::take(&mut self.blocks);
@@ -90,9 +98,24 @@ impl OfferCounts {
 }
 
 impl OfferedBlock {
+    /// Takes the turns.
+    fn take(&mut self) -> Self {
+        let (agent_id, text) = (Arc::clone(&self.agent_id), Arc::clone(&self.text));
+        Self {
+            agent_id,
+            text,
+            matched: self.matched.clone(),
+            turns: std::mem::take(&mut self.turns),
+        }
+    }
+
     fn add_to(&self, usage: &mut UsageMap, day: i64) {
+        // A block that is kept for its next turn.
+        if self.turns == 0 {
+            return;
+        }
         let mut add = |skill_id: &str, counts: UsageCounts| {
-            let key = (day, skill_id.into(), self.agent_id.clone());
+            let key = (day, skill_id.into(), Box::from(&*self.agent_id));
             usage.entry(key).or_default().add(&counts);
         };
         for skill_id in self.text.lines().filter_map(listed_id) {
@@ -146,6 +169,21 @@ mod tests {
         ];
         assert_eq!(counts(&log), expected);
         assert_eq!(counts(&log), []);
+    }
+
+    #[test]
+    fn written_block_is_kept_until_next_write() {
+        let log = OfferLog::default();
+        let text: Arc<str> = "• `a` — A.\n".into();
+        log.record("one", &text, None);
+        assert_eq!(counts(&log), [row("one", "a", 1, 0)]);
+        let known = |log: &OfferLog| log.lock().blocks.len();
+        assert_eq!(known(&log), 1);
+        log.record("one", &text, None);
+        assert_eq!(counts(&log), [row("one", "a", 1, 0)]);
+        assert_eq!((counts(&log), known(&log)), (Vec::new(), 0));
+        // The text of a block that is no longer offered is not held.
+        assert_eq!(Arc::strong_count(&text), 1);
     }
 
     #[test]
