@@ -1,5 +1,8 @@
 //! The programs of a skill's directory. Files are listed and read; no code runs.
 
+use std::cell::OnceCell;
+use std::ffi::OsString;
+use std::fs;
 use std::io::{self, Read as _};
 use std::path::Path;
 
@@ -25,12 +28,19 @@ pub struct SkillProgramFiles {
 }
 
 impl SkillProgramFiles {
-    /// Finds the programs in a skill's directory.
+    /// Finds the programs in a skill's directory. No link is followed below it.
     ///
     /// # Errors
-    /// Fails if the directory cannot be opened or listed.
+    /// Fails if the directory cannot be listed.
     pub fn find(dir: &Path, skill_id: &str) -> io::Result<Self> {
-        Self::find_in(&open_directory(dir)?, skill_id)
+        let path = directory_path(dir);
+        let entries = fs::read_dir(path)?.map(|entry| {
+            let entry = entry?;
+            Ok((entry.file_name(), entry.file_type().is_ok_and(|kind| kind.is_file())))
+        });
+        // Most skills have no program, and their directories need not be opened.
+        let dir = SkillDirectory::Closed { path, opened: OnceCell::new() };
+        Ok(Self::find_among(&DirectoryFiles::list(dir, entries)?, skill_id))
     }
 
     /// Finds the programs in an open directory. No link is followed below it.
@@ -38,10 +48,18 @@ impl SkillProgramFiles {
     /// # Errors
     /// Fails if the directory cannot be listed.
     pub fn find_in(dir: &Dir, skill_id: &str) -> io::Result<Self> {
-        let files = DirectoryFiles::list(dir)?;
-        Ok(match read_tool_json(dir) {
+        let entries = dir.entries()?.map(|entry| {
+            let entry = entry?;
+            Ok((entry.file_name(), entry.file_type().is_ok_and(|kind| kind.is_file())))
+        });
+        let files = DirectoryFiles::list(SkillDirectory::Open(dir), entries)?;
+        Ok(Self::find_among(&files, skill_id))
+    }
+
+    fn find_among(files: &DirectoryFiles<'_>, skill_id: &str) -> Self {
+        match files.read_manifest() {
             Ok(tool_json) => {
-                let found = DiscoveredPrograms::find(tool_json.as_deref(), skill_id, &files);
+                let found = DiscoveredPrograms::find(tool_json.as_deref(), skill_id, files);
                 Self { tool_json, found }
             }
             Err(error) => {
@@ -51,7 +69,7 @@ impl SkillProgramFiles {
                 };
                 Self { tool_json: None, found }
             }
-        })
+        }
     }
 }
 
@@ -64,7 +82,11 @@ pub(crate) fn declares_skill(dir: &Path) -> bool {
 }
 
 fn open_directory(dir: &Path) -> io::Result<Dir> {
-    jail::open_root(if dir.as_os_str().is_empty() { Path::new(".") } else { dir })
+    jail::open_root(directory_path(dir))
+}
+
+fn directory_path(dir: &Path) -> &Path {
+    if dir.as_os_str().is_empty() { Path::new(".") } else { dir }
 }
 
 /// The message about a directory whose `tool.json` declares a skill without a SKILL.md.
@@ -74,27 +96,63 @@ pub(crate) const NO_SKILL_MD: &str = "tool.json declares a skill, but there is n
 pub(crate) const ADD_SKILL_MD: &str =
     "write a SKILL.md with `name`, `description` and instructions next to it";
 
-/// The files of an open directory.
+/// A skill's directory, which is opened when a file is read.
+enum SkillDirectory<'d> {
+    Open(&'d Dir),
+    Closed { path: &'d Path, opened: OnceCell<Dir> },
+}
+
+impl SkillDirectory<'_> {
+    fn get(&self) -> io::Result<&Dir> {
+        match self {
+            Self::Open(dir) => Ok(dir),
+            Self::Closed { path, opened } => match opened.get() {
+                Some(dir) => Ok(dir),
+                None => {
+                    let dir = jail::open_root(path)?;
+                    Ok(opened.get_or_init(|| dir))
+                }
+            },
+        }
+    }
+}
+
+/// The files of a directory.
 struct DirectoryFiles<'d> {
-    dir: &'d Dir,
+    dir: SkillDirectory<'d>,
     names: Vec<String>,
+    /// `false` if the listing is complete and has no `tool.json` of any kind.
+    may_have_manifest: bool,
 }
 
 impl<'d> DirectoryFiles<'d> {
-    fn list(dir: &'d Dir) -> io::Result<Self> {
-        let mut names = Vec::new();
+    /// Lists the entries: the name, and whether it is a regular file.
+    fn list(
+        dir: SkillDirectory<'d>,
+        entries: impl Iterator<Item = io::Result<(OsString, bool)>>,
+    ) -> io::Result<Self> {
+        let (mut names, mut count, mut may_have_manifest) = (Vec::new(), 0, false);
         // A directory with more entries exceeds the limits of a skill with programs.
-        for entry in dir.entries()?.take(MAX_ENTRIES) {
-            let entry = entry?;
-            let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
+        for entry in entries.take(MAX_ENTRIES) {
+            let (name, is_file) = entry?;
+            count += 1;
+            // Some file systems do not distinguish case.
+            may_have_manifest |= name.eq_ignore_ascii_case(TOOL_JSON);
             // A name that is not UTF-8 cannot be the key of a tool.
-            if let (true, Ok(name)) = (is_file, entry.file_name().into_string()) {
+            if let (true, Ok(name)) = (is_file, name.into_string()) {
                 names.push(name);
             }
         }
         // The order of the disk varies, and the first program may be the default one.
         names.sort_unstable();
-        Ok(Self { dir, names })
+        Ok(Self { dir, names, may_have_manifest: may_have_manifest || count == MAX_ENTRIES })
+    }
+
+    fn read_manifest(&self) -> Result<Option<String>, SkillYamlError> {
+        match self.may_have_manifest {
+            true => read_tool_json(self.dir.get()?),
+            false => Ok(None),
+        }
     }
 }
 
@@ -104,11 +162,12 @@ impl ProgramFiles for DirectoryFiles<'_> {
     }
 
     fn is_file(&self, path: &str) -> bool {
-        RelPath::new(path).is_ok_and(|path| jail::open_file(self.dir, &path).is_ok())
+        let Ok(dir) = self.dir.get() else { return false };
+        RelPath::new(path).is_ok_and(|path| jail::open_file(dir, &path).is_ok())
     }
 
     fn read_text(&self, path: &str) -> Option<String> {
-        let (file, _) = jail::open_file(self.dir, &RelPath::new(path).ok()?).ok()?;
+        let (file, _) = jail::open_file(self.dir.get().ok()?, &RelPath::new(path).ok()?).ok()?;
         let mut bytes = Vec::new();
         file.take(MAX_SOURCE + 1).read_to_end(&mut bytes).ok()?;
         if bytes.len() as u64 > MAX_SOURCE {
@@ -131,7 +190,6 @@ fn unreadable_manifest(error: &SkillYamlError) -> Diagnostic {
 
 #[cfg(all(test, unix))]
 mod tests {
-    use std::fs;
     use std::ops::ControlFlow;
     use std::os::unix::fs::symlink;
     use std::sync::Arc;
