@@ -554,8 +554,10 @@ fn homes_of_runs_are_separate_and_removed() {
         "tools: {read_file: real, write_file: real}",
     );
     home.write("project/plan.txt", "first the roof");
-    let home =
-        home.settings(&format!("{SETTINGS}workspaces: [{{label: project, path: project}}]\n"));
+    // An absolute path, which the home of a run would reach as well.
+    let project = home.path("project").display().to_string();
+    let workspaces = format!("workspaces: [{{label: project, path: {project}}}]\n");
+    let home = home.settings(&format!("{SETTINGS}{workspaces}"));
     let read = ["tool", "call", "read_file", r#"{"path": "workspace:project/plan.txt"}"#];
     assert!(home.skillhost(read).success().stdout.contains("first the roof"));
 
