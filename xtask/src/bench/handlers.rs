@@ -1,7 +1,10 @@
 //! Calls of the programs of skills, and limits of isolated runs: measured by tests that are ignored
 //! elsewhere, with the current build.
 
+use std::collections::HashSet;
+
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 use super::table::{BenchRow, row};
 use crate::install::BuildProfile;
@@ -37,12 +40,19 @@ pub(super) fn measure_programs(rows: &mut Vec<BenchRow>) -> Result<()> {
         let text = String::from_utf8_lossy(&output.stderr);
         let before = rows.len();
         // A missed limit fails the test; it is a mark in the table.
-        rows.extend(text.lines().filter_map(|line| serde_json::from_str(line).ok()).map(to_row));
+        rows.extend(parse_figures(&text).map(to_row));
         if rows.len() == before {
             return Err(format!("{test} measured nothing: {text}").into());
         }
     }
     Ok(())
+}
+
+/// Returns the figures that a test printed. The error of a missed limit repeats its line.
+pub(super) fn parse_figures<F: DeserializeOwned>(text: &str) -> impl Iterator<Item = F> {
+    let mut printed = HashSet::new();
+    let lines = text.lines().filter(move |&line| printed.insert(line));
+    lines.filter_map(|line| serde_json::from_str(line).ok())
 }
 
 fn to_row(figure: MeasuredFigure) -> BenchRow {
@@ -61,5 +71,20 @@ fn to_row(figure: MeasuredFigure) -> BenchRow {
             value: format!("skipped: {skipped}"),
             goal: None,
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn repeated_line_is_one_figure() {
+        let line = r#"{"what": "call", "limit": 1.5, "ratio": 2.0}"#;
+        let text = format!("running\n{line}\npanicked at x.rs:\n{line}\n");
+        let rows: Vec<_> = parse_figures(&text).map(to_row).collect();
+        assert_eq!(rows.len(), 1);
+        assert_eq!(rows[0].value, "2.00 ×");
+        assert_eq!(rows[0].goal, Some(("≤ 1.5 ×".to_owned(), false)));
     }
 }

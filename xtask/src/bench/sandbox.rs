@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 
+use super::handlers::parse_figures;
 use super::table::{BenchRow, row};
 use crate::install::BuildProfile;
 use crate::process::cargo_command;
@@ -40,9 +41,10 @@ pub(super) fn measure_isolated_starts(rows: &mut Vec<BenchRow>) -> Result<()> {
         .output()?;
     let text = String::from_utf8_lossy(&output.stderr);
     // A missed limit fails the test; it is a mark in the table.
-    let figures = text.lines().filter_map(|line| serde_json::from_str::<StartFigure>(line).ok());
     let before = rows.len();
-    for StartFigure { level, program, skipped, plain_ms, isolated_ms, limit } in figures {
+    for StartFigure { level, program, skipped, plain_ms, isolated_ms, limit } in
+        parse_figures(&text)
+    {
         let what = format!("start of {program} at {level} ÷ plain");
         let ratio = isolated_ms / plain_ms;
         rows.push(match skipped {
