@@ -4,6 +4,7 @@ mod console;
 mod files;
 mod handlers;
 mod mcp;
+mod printed_figures;
 mod routing;
 mod sandbox;
 mod table;
@@ -21,7 +22,7 @@ use table::{BenchRow, median, row};
 use crate::install::{BuildProfile, build_product};
 use crate::process::{CommandUsage, cargo_command, run_command, usage_of};
 use crate::test::TESTED_PROGRAMS;
-use crate::workspace::{Result, root, target};
+use crate::workspace::{Result, create_once, root, target};
 
 #[derive(Debug, Args)]
 pub(crate) struct BenchArgs {
@@ -144,16 +145,9 @@ fn bench_console(profile: BuildProfile) -> Result<()> {
 }
 
 fn generate(generator: &Path, work: &Path, count: usize) -> Result<PathBuf> {
-    let folder = work.join(format!("skills-{count}"));
-    if !folder.is_dir() {
-        let temporary = work.join(format!("skills-{count}.new"));
-        if temporary.exists() {
-            fs::remove_dir_all(&temporary)?;
-        }
-        run_command(Command::new("python3").arg(generator).arg(&temporary).arg(count.to_string()))?;
-        fs::rename(&temporary, &folder)?;
-    }
-    Ok(folder)
+    create_once(&work.join(format!("skills-{count}")), |new| {
+        run_command(Command::new("python3").arg(generator).arg(new).arg(count.to_string()))
+    })
 }
 
 /// Measures a cold listing, as a full process, against the floor; returns the ratio of CPU time.

@@ -7,7 +7,7 @@ use std::process::Command;
 use super::table::{BenchRow, median, row};
 use crate::install::BuildProfile;
 use crate::process::{CommandUsage, usage_of};
-use crate::workspace::Result;
+use crate::workspace::{Result, create_once};
 
 /// The number of files, in directories of a hundred.
 const FILES: usize = 100_000;
@@ -60,28 +60,22 @@ pub(super) fn measure_file_search(
 
 /// Writes the files, each a kilobyte of code; every thousandth has the rare word.
 fn generate_files(work: &Path) -> Result<PathBuf> {
-    let folder = work.join(format!("files-{FILES}"));
-    if folder.is_dir() {
-        return Ok(folder);
-    }
-    let temporary = work.join(format!("files-{FILES}.new"));
-    if temporary.exists() {
-        fs::remove_dir_all(&temporary)?;
-    }
-    for number in 0..FILES {
-        let directory = temporary.join(format!("group-{}/part-{}", number / 5_000, number / 100));
-        if number % 100 == 0 {
-            fs::create_dir_all(&directory)?;
+    create_once(&work.join(format!("files-{FILES}")), |new| {
+        for number in 0..FILES {
+            let directory = new.join(format!("group-{}/part-{}", number / 5_000, number / 100));
+            if number % 100 == 0 {
+                fs::create_dir_all(&directory)?;
+            }
+            let mut text = String::new();
+            for line in 0..30 {
+                let name = format!("function_{number}_{line}");
+                text.push_str(&format!("fn {name}(value: u64) -> u64 {{ value }}\n"));
+            }
+            if number % 1_000 == 0 {
+                text.push_str("// the needle\n");
+            }
+            fs::write(directory.join(format!("file-{number}.rs")), text)?;
         }
-        let mut text = String::new();
-        for line in 0..30 {
-            text.push_str(&format!("fn function_{number}_{line}(value: u64) -> u64 {{ value }}\n"));
-        }
-        if number % 1_000 == 0 {
-            text.push_str("// the needle\n");
-        }
-        fs::write(directory.join(format!("file-{number}.rs")), text)?;
-    }
-    fs::rename(&temporary, &folder)?;
-    Ok(folder)
+        Ok(())
+    })
 }

@@ -1,14 +1,9 @@
-//! Calls of the programs of skills, and limits of isolated runs: measured by tests that are ignored
-//! elsewhere, with the current build.
-
-use std::collections::HashSet;
+//! Calls of the programs of skills, and limits of isolated runs.
 
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 
+use super::printed_figures::run_measuring_test;
 use super::table::{BenchRow, row};
-use crate::install::BuildProfile;
-use crate::process::cargo_command;
 use crate::workspace::Result;
 
 /// The tests that measure: the test target and the name.
@@ -29,30 +24,10 @@ enum MeasuredFigure {
 
 /// Measures calls of programs, and how soon the limits of runs act.
 pub(super) fn measure_programs(rows: &mut Vec<BenchRow>) -> Result<()> {
-    let program = BuildProfile::Dist.directory().join("skillhost");
     for (target, test) in MEASUREMENTS {
-        let arguments = ["test", "--locked", "--workspace", "--test", target, "--"];
-        let selection = ["--ignored", "--exact", "--nocapture", test];
-        let output = cargo_command(arguments.iter().chain(&selection))
-            .env("SANDBOX_LAUNCHER", &program)
-            .env("SKILLHOST_PROGRAM", &program)
-            .output()?;
-        let text = String::from_utf8_lossy(&output.stderr);
-        let before = rows.len();
-        // A missed limit fails the test; it is a mark in the table.
-        rows.extend(parse_figures(&text).map(to_row));
-        if rows.len() == before {
-            return Err(format!("{test} measured nothing: {text}").into());
-        }
+        rows.extend(run_measuring_test(target, test)?.into_iter().map(to_row));
     }
     Ok(())
-}
-
-/// Returns the figures that a test printed. The error of a missed limit repeats its line.
-pub(super) fn parse_figures<F: DeserializeOwned>(text: &str) -> impl Iterator<Item = F> {
-    let mut printed = HashSet::new();
-    let lines = text.lines().filter(move |&line| printed.insert(line));
-    lines.filter_map(|line| serde_json::from_str(line).ok())
 }
 
 fn to_row(figure: MeasuredFigure) -> BenchRow {
@@ -71,20 +46,5 @@ fn to_row(figure: MeasuredFigure) -> BenchRow {
             value: format!("skipped: {skipped}"),
             goal: None,
         },
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn repeated_line_is_one_figure() {
-        let line = r#"{"what": "call", "limit": 1.5, "ratio": 2.0}"#;
-        let text = format!("running\n{line}\npanicked at x.rs:\n{line}\n");
-        let rows: Vec<_> = parse_figures(&text).map(to_row).collect();
-        assert_eq!(rows.len(), 1);
-        assert_eq!(rows[0].value, "2.00 ×");
-        assert_eq!(rows[0].goal, Some(("≤ 1.5 ×".to_owned(), false)));
     }
 }

@@ -9,10 +9,7 @@ use serde_json::json;
 use super::table::{BenchRow, median, row};
 use crate::install::BuildProfile;
 use crate::process::{CommandUsage, usage_of};
-use crate::workspace::Result;
-
-/// The name of the file with the queries of a skill, relative to it.
-const QUERIES: &str = "evals/triggers.json";
+use crate::workspace::{Result, create_once};
 
 /// The number of runs whose output is compared.
 const COMPARED_RUNS: usize = 10;
@@ -56,27 +53,22 @@ pub(super) fn measure_skill_tests(
 
 /// Copies skills, and adds a query for each of them and one for the next skill.
 fn copy_with_queries(work: &Path, skills: &Path) -> Result<PathBuf> {
-    let directory = work.join("tested-skills");
-    if directory.is_dir() {
-        return Ok(directory);
-    }
-    let temporary = work.join("tested-skills.new");
-    if temporary.exists() {
-        fs::remove_dir_all(&temporary)?;
-    }
-    let mut names: Vec<String> = Vec::new();
-    for entry in fs::read_dir(skills)? {
-        names.push(entry?.file_name().to_string_lossy().into_owned());
-    }
-    names.sort();
-    for (name, next) in names.iter().zip(names.iter().cycle().skip(1)) {
-        let skill = temporary.join(name);
-        let queries = skill.join(QUERIES);
-        fs::create_dir_all(skill.join("evals"))?;
-        fs::copy(skills.join(name).join("SKILL.md"), skill.join("SKILL.md"))?;
-        let query = |name: &str, expected: bool| json!({"query": name.replace('-', " "), "should_trigger": expected});
-        fs::write(queries, json!([query(name, true), query(next, false)]).to_string())?;
-    }
-    fs::rename(&temporary, &directory)?;
-    Ok(directory)
+    create_once(&work.join("tested-skills"), |new| {
+        let mut names: Vec<String> = Vec::new();
+        for entry in fs::read_dir(skills)? {
+            names.push(entry?.file_name().to_string_lossy().into_owned());
+        }
+        names.sort();
+        for (name, next) in names.iter().zip(names.iter().cycle().skip(1)) {
+            let evals = new.join(name).join("evals");
+            fs::create_dir_all(&evals)?;
+            fs::copy(skills.join(name).join("SKILL.md"), new.join(name).join("SKILL.md"))?;
+            let queries = json!([
+                {"query": name.replace('-', " "), "should_trigger": true},
+                {"query": next.replace('-', " "), "should_trigger": false},
+            ]);
+            fs::write(evals.join("triggers.json"), queries.to_string())?;
+        }
+        Ok(())
+    })
 }
