@@ -37,8 +37,14 @@ struct HomeVersions<'a> {
 impl SkillVersions for HomeVersions<'_> {
     fn find_changed_skill(&self, proposal: &str) -> Result<String, CliError> {
         let context = ReviewContext::open(self.session)?;
-        let proposal = context.with_ledger(|ledger, _| ledger.proposal(proposal))?;
-        Ok(proposal.summary.skill_id)
+        let changed = context.with_ledger(|ledger, _| ledger.proposal(proposal))?.summary;
+        let id = changed.skill_id;
+        if changed.base_digest.is_none() && changed.path == "SKILL.md" {
+            let message = format!("proposal {proposal} creates {id}: there is no base to test");
+            let hint = format!("approve it, and run: skillhost skill test {id} --model MODEL");
+            return Err(CliError::new(exit::NOT_FOUND, message).with_hint(hint));
+        }
+        Ok(id)
     }
 
     fn load_files(
@@ -91,9 +97,8 @@ fn find_version(
             let changed = &proposal.summary.skill_id;
             if changed != skill_id {
                 let message = format!("proposal {id} is about {changed}, not {skill_id}");
-                return Err(CliError::usage(message).with_hint(format!(
-                    "run: skillhost skill test {changed} --against proposal:{id} --model MODEL"
-                )));
+                let hint = "omit the skill: the proposal names it";
+                return Err(CliError::usage(message).with_hint(hint));
             }
             let Some(text) = proposal.new_text else {
                 let message = format!("the text of proposal {id} is lost");

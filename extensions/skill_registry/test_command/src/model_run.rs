@@ -284,3 +284,33 @@ fn replace_file(own: &[TreeFile], mut file: TreeFile) -> Vec<TreeFile> {
 fn to_cli_error(error: &TreeError) -> CliError {
     CliError::new(exit::IO, error.to_string()).with_hint(error.hint())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(path: &str, text: &str, executable: bool) -> TreeFile {
+        TreeFile { path: path.to_owned(), bytes: text.into(), executable }
+    }
+
+    #[test]
+    fn changed_script_keeps_its_mode() {
+        let own = [
+            file("SKILL.md", "Run it.", false),
+            file("evals/evals.json", "{}", false),
+            file("scripts/run.sh", "old", true),
+        ];
+        let replaced = |path| {
+            let files = replace_file(&own, file(path, "new", false));
+            let rows = files.iter().map(|file| (file.path.clone(), file.executable));
+            rows.collect::<Vec<_>>()
+        };
+        let rows = |rows: &[(&str, bool)]| -> Vec<(String, bool)> {
+            rows.iter().map(|&(path, executable)| (path.to_owned(), executable)).collect()
+        };
+        let script = rows(&[("SKILL.md", false), ("scripts/run.sh", true)]);
+        assert_eq!(replaced("scripts/run.sh"), script);
+        let added = rows(&[("SKILL.md", false), ("notes.md", false), ("scripts/run.sh", true)]);
+        assert_eq!(replaced("notes.md"), added);
+    }
+}

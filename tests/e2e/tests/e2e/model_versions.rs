@@ -110,6 +110,16 @@ fn versions_are_compared_in_looks() {
     drop(home.skillhost(approve.iter().chain(&reason)).success());
     assert!(compare(&home, "9").exits(3).stderr.contains("version 9"));
     assert!(compare(&home, "proposal:zzzzzz").exits(3).stderr.contains("zzzzzz"));
+    let request = ProposeRequest {
+        skill_id: "bow".into(),
+        new_content: Some(skill_text("Bow.").replace("greet", "bow")),
+        justification: "missing".into(),
+        ..ProposeRequest::default()
+    };
+    let created = propose_request(&home, &request).unwrap().proposal.id;
+    let created = ["--against", &format!("proposal:{created}")];
+    let refused = home.skillhost(args.iter().chain(&created)).exits(3);
+    assert!(refused.stderr.contains("creates bow: there is no base to test"), "{refused}");
 }
 
 /// Creates the home of one prompt and one query with a provider that makes one attempt.
