@@ -122,7 +122,7 @@ struct DirectoryFiles<'d> {
     dir: SkillDirectory<'d>,
     names: Vec<String>,
     /// `false` if the listing is complete and has no `tool.json` of any kind.
-    may_have_manifest: bool,
+    can_have_manifest: bool,
 }
 
 impl<'d> DirectoryFiles<'d> {
@@ -131,13 +131,13 @@ impl<'d> DirectoryFiles<'d> {
         dir: SkillDirectory<'d>,
         entries: impl Iterator<Item = io::Result<(OsString, bool)>>,
     ) -> io::Result<Self> {
-        let (mut names, mut count, mut may_have_manifest) = (Vec::new(), 0, false);
+        let (mut names, mut count, mut can_have_manifest) = (Vec::new(), 0, false);
         // A directory with more entries exceeds the limits of a skill with programs.
         for entry in entries.take(MAX_ENTRIES) {
             let (name, is_file) = entry?;
             count += 1;
             // Some file systems do not distinguish case.
-            may_have_manifest |= name.eq_ignore_ascii_case(TOOL_JSON);
+            can_have_manifest |= name.eq_ignore_ascii_case(TOOL_JSON);
             // A name that is not UTF-8 cannot be the key of a tool.
             if let (true, Ok(name)) = (is_file, name.into_string()) {
                 names.push(name);
@@ -145,11 +145,11 @@ impl<'d> DirectoryFiles<'d> {
         }
         // The order of the disk varies, and the first program may be the default one.
         names.sort_unstable();
-        Ok(Self { dir, names, may_have_manifest: may_have_manifest || count == MAX_ENTRIES })
+        Ok(Self { dir, names, can_have_manifest: can_have_manifest || count == MAX_ENTRIES })
     }
 
     fn read_manifest(&self) -> Result<Option<String>, SkillYamlError> {
-        match self.may_have_manifest {
+        match self.can_have_manifest {
             true => read_tool_json(self.dir.get()?),
             false => Ok(None),
         }

@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn written_block_is_kept_until_next_write() {
+    fn block_is_kept_until_next_write() {
         let log = OfferLog::default();
         let text: Arc<str> = "• `a` — A.\n".into();
         log.record("one", &text, None);

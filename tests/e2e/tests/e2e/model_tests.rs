@@ -538,7 +538,7 @@ fn cases_are_hidden_from_runs() {
 }
 
 #[test]
-fn homes_of_runs_are_separate_and_removed() {
+fn run_home_is_separate_and_removed() {
     let model = "rules:
   - when: {turn: 0}
     call: {tool: read_file, arguments: {path: 'workspace:project/plan.txt'}}
