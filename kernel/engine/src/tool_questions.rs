@@ -3,8 +3,8 @@
 use serde_json::{Map, Value, json};
 use skillhost_payload::{InputAnswer, InputQuestion, InputRequest, InputResponse};
 use skillhost_tasks::{
-    FailureReason, NewQuestion, NewWait, Question, QuestionKind, QuestionState, TaskId,
-    TaskOutcome, TaskQuery,
+    FailureReason, NewQuestion, NewWait, Question, QuestionKind, QuestionState, TaskOutcome,
+    TaskQuery, generate_question_id,
 };
 
 use crate::task_run::{RunEnd, TaskRun};
@@ -118,7 +118,7 @@ fn to_new_question(
     let (tool, task) = (&run.task.target, &run.task.id);
     let subject = json!({ "question": text, "form": form, "tool": tool, "task": task });
     NewQuestion {
-        id: TaskId::generate().to_string(),
+        id: generate_question_id(),
         thread: None,
         kind: QuestionKind::Choice,
         asker: tool.clone(),

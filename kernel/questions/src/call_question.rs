@@ -7,9 +7,11 @@ use skillhost_conversation::{
     UncertainDecision,
 };
 use skillhost_home::KERNEL_OWNER;
-use skillhost_tasks::{NewQuestion, Question, QuestionKind, QuestionState, TaskId};
+use skillhost_tasks::{
+    NewQuestion, Question, QuestionKind, QuestionState, TaskId, generate_question_id,
+};
 
-use crate::question_id::{new_live_call, new_question_id};
+use crate::live_call::new_live_call;
 
 /// The name of the operator, who asks and decides.
 pub const OPERATOR: &str = "operator";
@@ -194,7 +196,7 @@ fn make_question(
     options: Vec<&str>,
 ) -> NewQuestion {
     NewQuestion {
-        id: new_question_id(),
+        id: generate_question_id(),
         thread: subject.thread.map(str::to_owned),
         kind,
         asker: subject.agent.to_owned(),

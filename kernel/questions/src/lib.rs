@@ -7,7 +7,7 @@
 //! question open; asked again about the same bytes, the question has its decision.
 
 mod call_question;
-mod question_id;
+mod live_call;
 mod question_table;
 mod review_mirror;
 
@@ -17,6 +17,6 @@ pub use call_question::{
     make_uncertain, message_of_question, name_kernel_operation, to_approval_decision,
     to_person_reply, to_uncertain_decision,
 };
-pub use question_id::is_live_only;
+pub use live_call::is_live_only;
 pub use question_table::{QuestionTable, describe_closure, to_closure};
 pub use review_mirror::{ReviewLedger, decide_review, mirror_reviews};

@@ -13,7 +13,7 @@ use skillhost_tasks::{
 use tokio::sync::Notify;
 
 use crate::call_question::OPERATOR;
-use crate::question_id::is_live_only;
+use crate::live_call::is_live_only;
 use crate::review_mirror::{ReviewLedger, decide_offer, decide_review, mirror_reviews};
 
 /// The interval at which a waiting run looks for decisions of other processes.

@@ -13,11 +13,10 @@ use skillhost_payload::{
 };
 use skillhost_tasks::{
     Decider, Decision, DecisionOutcome, NewQuestion, Question, QuestionKind, QuestionState,
-    TaskQuery, TaskQueue,
+    TaskQuery, TaskQueue, generate_question_id,
 };
 
 use crate::call_question::{APPROVE, OPERATOR, REFUSE};
-use crate::question_id::new_question_id;
 
 /// The prefix of the call of a question about a proposal.
 const PROPOSAL_CALL: &str = "proposal:";
@@ -210,7 +209,7 @@ async fn list_open(queue: &TaskQueue) -> Result<Vec<Question>, CallError> {
 async fn ask_about(queue: &TaskQueue, review: &ReviewQuestion) -> Result<bool, CallError> {
     let options: &[&str] = if review.can_approve { &[APPROVE, REFUSE] } else { &[REFUSE] };
     let question = NewQuestion {
-        id: new_question_id(),
+        id: generate_question_id(),
         thread: None,
         kind: QuestionKind::Proposal,
         asker: review.asker.clone(),

@@ -22,12 +22,7 @@ impl TaskId {
     /// lane are ordered by their ids, also within a millisecond and after the clock was set back.
     #[must_use]
     pub fn generate() -> Self {
-        let mut generator = GENERATOR.lock().unwrap_or_else(PoisonError::into_inner);
-        let id = match generator.generate() {
-            Ok(id) => id,
-            Err(overflow) => overflow.commit_overflow_increment(),
-        };
-        Self::from_ulid(id)
+        Self::from_ulid(generate_ulid())
     }
 
     /// Derives the id of a text and a time in milliseconds since 1970, always the same: a submitter
@@ -57,6 +52,21 @@ impl TaskId {
     }
 }
 
+/// Generates the id of a new question, higher than those that this process has generated before: the
+/// last question of a call is the one with the highest id.
+#[must_use]
+pub fn generate_question_id() -> QuestionId {
+    generate_ulid().to_string().to_lowercase()
+}
+
+fn generate_ulid() -> Ulid {
+    let mut generator = GENERATOR.lock().unwrap_or_else(PoisonError::into_inner);
+    match generator.generate() {
+        Ok(id) => id,
+        Err(overflow) => overflow.commit_overflow_increment(),
+    }
+}
+
 impl fmt::Display for TaskId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
@@ -70,6 +80,8 @@ mod tests {
     #[test]
     fn generated_ids_rise() {
         let ids: Vec<_> = (0..10_000).map(|_| TaskId::generate()).collect();
+        assert!(ids.windows(2).all(|pair| pair[0] < pair[1]));
+        let ids: Vec<_> = (0..10_000).map(|_| generate_question_id()).collect();
         assert!(ids.windows(2).all(|pair| pair[0] < pair[1]));
     }
 

@@ -28,7 +28,7 @@ mod transition;
 pub use amounts::{TaskAmounts, TaskBudget};
 pub use error::{QueueError, QueueErrorKind};
 pub use home_queue::open_home_queue;
-pub use ids::{QuestionId, TaskId};
+pub use ids::{QuestionId, TaskId, generate_question_id};
 pub use memory::MemoryQueue;
 pub use operation::{
     ClaimFilter, ClaimedTask, HandleBinding, HeartbeatStatus, LostWorkers, NewTask, NewWait,

@@ -13,7 +13,7 @@ use crate::ids::TaskId;
 use crate::operation::{ClaimFilter, Operation, OperationResult};
 use crate::question::{Question, QuestionState};
 use crate::queue::{OutboxRow, QueryResult, Queue, TaskAttempt, TaskFilter, TaskLine, TaskQuery};
-use crate::store::{OutboxEvent, OverdueLimits, StoreResult, StoreTransaction};
+use crate::store::{OutboxEvent, OverdueLimits, StoreResult, StoreTransaction, newest_question};
 use crate::task::{Task, TaskState};
 use crate::transition::execute_operation;
 
@@ -241,15 +241,13 @@ impl StoreTransaction for MemoryRows {
         thread: Option<&str>,
         call: &str,
     ) -> StoreResult<Option<Question>> {
-        let mut found = self.select_questions(|question| {
+        Ok(newest_question(self.select_questions(|question| {
             let is_same_origin = match task {
                 Some(_) => question.task.as_ref() == task,
                 None => question.task.is_none() && question.thread.as_deref() == thread,
             };
             is_same_origin && question.call == call
-        });
-        // The ids grow with time, so the last one is the newest.
-        Ok(found.pop())
+        })))
     }
 
     fn open_questions_of_task(&mut self, task: &TaskId) -> StoreResult<Vec<Question>> {

@@ -3,7 +3,7 @@
 use crate::error::QueueError;
 use crate::ids::{QuestionId, TaskId};
 use crate::operation::ClaimFilter;
-use crate::question::Question;
+use crate::question::{Question, QuestionState};
 use crate::task::{Task, TaskState};
 
 /// The result of a store's function.
@@ -52,7 +52,7 @@ pub(crate) trait StoreTransaction {
     /// Returns a question; a store with several writers locks its row.
     fn question(&mut self, id: &str) -> StoreResult<Option<Question>>;
 
-    /// Returns the newest question with this origin and call.
+    /// Returns the question with this origin and call that is open, or else the newest one.
     fn question_by_call(
         &mut self,
         task: Option<&TaskId>,
@@ -169,4 +169,13 @@ pub(crate) enum EventSubject {
     Task(TaskId),
     /// A question of a thread or of a command.
     Question(QuestionId),
+}
+
+/// Returns the question of a call that is open, or else the one with the highest id. Ids of several
+/// processes are not in the order of time: clocks differ.
+pub(crate) fn newest_question(questions: Vec<Question>) -> Option<Question> {
+    questions.into_iter().max_by(|one, other| {
+        let is_open = |question: &Question| question.state == QuestionState::Open;
+        is_open(one).cmp(&is_open(other)).then_with(|| one.id.cmp(&other.id))
+    })
 }

@@ -2,10 +2,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use skillhost_payload::{ReviewDecision, ReviewQuestion};
-use skillhost_tasks::SqliteQueue;
+use skillhost_tasks::{SqliteQueue, generate_question_id};
 
 use super::*;
-use crate::question_id::{new_live_call, new_question_id};
+use crate::live_call::new_live_call;
 
 /// A table whose file other tables of the directory share, as other processes do.
 fn table(directory: &Path) -> Arc<QuestionTable> {
@@ -29,7 +29,7 @@ impl ReviewLedger for NoLedger {
 
 fn question(call: &str, subject: &str) -> NewQuestion {
     NewQuestion {
-        id: new_question_id(),
+        id: generate_question_id(),
         thread: Some("t1".into()),
         kind: QuestionKind::Consent,
         asker: "worker".into(),
@@ -157,7 +157,7 @@ async fn changed_bytes_are_never_decided() {
         let new = question_of_kind(&format!("c{race}"), kind, choices);
         let shown = table.ask(new.clone()).await.unwrap();
         // The executor makes the subject again, from other bytes.
-        let changed = NewQuestion { id: new_question_id(), subject: "[]".into(), ..new };
+        let changed = NewQuestion { id: generate_question_id(), subject: "[]".into(), ..new };
         let (decided, changed) =
             tokio::join!(other.decide(decision(&shown, choices[0], "inbox")), table.ask(changed),);
         decided.unwrap();

@@ -16,7 +16,7 @@ use crate::ids::TaskId;
 use crate::operation::ClaimFilter;
 use crate::question::{Question, QuestionState};
 use crate::queue::TaskAttempt;
-use crate::store::{OutboxEvent, OverdueLimits, StoreResult, StoreTransaction};
+use crate::store::{OutboxEvent, OverdueLimits, StoreResult, StoreTransaction, newest_question};
 use crate::task::Task;
 
 const BY_KEY: &str = "SELECT doc FROM tasks WHERE scope = $1 AND key = $2 FOR UPDATE";
@@ -50,12 +50,14 @@ const OVERDUE: &str = "SELECT doc FROM tasks WHERE id IN (
     AND state IN ('ready', 'running', 'waiting')
     ORDER BY id LIMIT $5 FOR UPDATE SKIP LOCKED";
 const QUESTION_OF_TASK: &str = "SELECT doc FROM questions
-    WHERE task = $1 AND md5(call) = md5($2) AND call = $2 ORDER BY id DESC LIMIT 1 FOR UPDATE";
+    WHERE task = $1 AND md5(call) = md5($2) AND call = $2
+    ORDER BY state = 'open' DESC, id DESC LIMIT 1 FOR UPDATE";
 const QUESTION_OF_THREAD: &str = "SELECT doc FROM questions
     WHERE task IS NULL AND md5(thread) = md5($1) AND thread = $1
-    AND md5(call) = md5($2) AND call = $2 ORDER BY id DESC LIMIT 1 FOR UPDATE";
+    AND md5(call) = md5($2) AND call = $2
+    ORDER BY state = 'open' DESC, id DESC LIMIT 1 FOR UPDATE";
 const QUESTION_OF_COMMAND: &str = "SELECT doc FROM questions WHERE task IS NULL AND thread IS NULL
-    AND call = $1 ORDER BY id DESC LIMIT 1 FOR UPDATE";
+    AND call = $1 ORDER BY state = 'open' DESC, id DESC LIMIT 1 FOR UPDATE";
 const OPEN_OF_THREAD: &str = "SELECT doc FROM questions WHERE task IS NULL
     AND md5(thread) = md5($1) AND thread = $1 AND state = 'open' ORDER BY id FOR UPDATE";
 const OPEN_UNTIL: &str = "SELECT doc FROM questions WHERE state = 'open' AND opened_ms <= $1
@@ -336,14 +338,13 @@ impl StoreTransaction for PostgresTransaction<'_> {
             }
             (None, None) => self.load_questions(QUESTION_OF_COMMAND, &[&stored])?,
         };
-        let mut found = self.rows.select_questions(|question| {
+        Ok(newest_question(self.rows.select_questions(|question| {
             let is_same_origin = match task {
                 Some(_) => question.task.as_ref() == task,
                 None => question.task.is_none() && question.thread.as_deref() == thread,
             };
             is_same_origin && question.call == call
-        });
-        Ok(found.pop())
+        })))
     }
 
     fn open_questions_of_task(&mut self, task: &TaskId) -> StoreResult<Vec<Question>> {

@@ -91,14 +91,16 @@ pub(super) static QUESTION: BuiltStatement =
 pub(super) static QUESTION_OF_TASK: BuiltStatement = LazyLock::new(|| {
     format!(
         "SELECT {QUESTION_COLUMNS} FROM questions INDEXED BY questions_by_task
-         WHERE task = ?1 AND call = ?2 ORDER BY id DESC LIMIT 1"
+         WHERE task = ?1 AND call = ?2
+         ORDER BY state = 'open' DESC, id DESC LIMIT 1"
     )
 });
 
 pub(super) static QUESTION_OF_THREAD: BuiltStatement = LazyLock::new(|| {
     format!(
         "SELECT {QUESTION_COLUMNS} FROM questions INDEXED BY questions_by_thread
-         WHERE task IS NULL AND thread IS ?1 AND call = ?2 ORDER BY id DESC LIMIT 1"
+         WHERE task IS NULL AND thread IS ?1 AND call = ?2
+         ORDER BY state = 'open' DESC, id DESC LIMIT 1"
     )
 });
 

@@ -9,7 +9,7 @@ use skillhost_events::Clock;
 use skillhost_tasks::{
     ClaimFilter, Decider, Decision, MemoryQueue, NewQuestion, NewTask, NewWait, QuestionKind,
     Queue, QueueError, QueueErrorKind, SqliteQueue, Task, TaskAmounts, TaskBudget, TaskClaim,
-    TaskId, TaskKind, TaskOutcome, TaskQueue, TaskState, WaitOutcome,
+    TaskId, TaskKind, TaskOutcome, TaskQueue, TaskState, WaitOutcome, generate_question_id,
 };
 
 /// The first time of the injected clock: in the year 2026.
@@ -158,7 +158,7 @@ pub(crate) fn wait_for(ids: &[&TaskId]) -> NewWait {
 
 pub(crate) fn question(call: &str, subject: &str) -> NewQuestion {
     NewQuestion {
-        id: TaskId::generate().to_string(),
+        id: generate_question_id(),
         thread: None,
         kind: QuestionKind::Consent,
         asker: "agent".to_owned(),

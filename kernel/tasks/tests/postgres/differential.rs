@@ -96,8 +96,10 @@ impl Generator {
 
     fn question(&mut self) -> NewQuestion {
         self.questions += 1;
+        // Ids of several processes are not in the order of time.
+        let first = self.numbers.below(1_000);
         NewQuestion {
-            id: format!("q{:09}", self.questions),
+            id: format!("q{first:03}{:09}", self.questions),
             thread: self.numbers.chance(2).then(|| self.name()),
             kind: self.numbers.choose(&[QuestionKind::Consent, QuestionKind::Choice]),
             asker: "worker".to_owned(),

@@ -56,6 +56,12 @@ impl OperationGenerator {
         TaskId::parse(&format!("01{first:012}{:012}", self.ids)).unwrap()
     }
 
+    fn new_question_id(&mut self) -> String {
+        self.ids += 1;
+        // Clocks of several processes differ.
+        format!("01{:012}{:012}", self.numbers.below(1_000), self.ids)
+    }
+
     /// Returns the id of a recent task, and sometimes one that does not exist.
     fn known_id(&mut self) -> TaskId {
         match self.tasks.is_empty() || self.numbers.once_in(40) {
@@ -153,7 +159,7 @@ impl OperationGenerator {
         let kinds = [QuestionKind::Consent, QuestionKind::Choice, QuestionKind::Uncertain];
         let options = [vec![], vec!["approve".to_owned(), "refuse".to_owned()]];
         NewQuestion {
-            id: self.new_id().to_string(),
+            id: self.new_question_id(),
             thread: self.maybe_name(2),
             kind: self.numbers.choose(&kinds),
             asker: self.name(),

@@ -51,6 +51,13 @@ impl RowHistory {
             let first = self.closed.entry(question.id.clone()).or_insert_with(|| question.clone());
             assert_eq!(first, question, "a closed question changed");
         }
+        let mut open = BTreeSet::new();
+        for question in questions.iter().filter(|one| one.state == QuestionState::Open) {
+            // The thread of a task's question is not a part of its origin.
+            let thread = question.thread.as_ref().filter(|_| question.task.is_none());
+            let call = (&question.task, thread, &question.call);
+            assert!(open.insert(call), "two open questions of a call: {question:?}");
+        }
     }
 }
 
