@@ -171,6 +171,11 @@ impl ProgramChannel {
         }
     }
 
+    /// Returns whether the connection is closed.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.shared.closed.is_cancelled()
+    }
+
     /// Closes the connection.
     pub(crate) fn close(&self) {
         self.shared.closed.cancel();

@@ -223,16 +223,22 @@ impl RunningProgram {
     /// Registers a call, or returns `None` if the process is about to end.
     pub(crate) fn begin_call(&self) -> Option<CallPermit> {
         let mut calls = self.monitored.calls();
-        if calls.closed || self.monitored.ended.borrow().is_some() {
+        if calls.closed || self.monitored.channel.is_closed() || self.has_ended() {
             return None;
         }
         calls.open += 1;
         Some(CallPermit { monitored: Arc::clone(&self.monitored) })
     }
 
-    /// Waits until it is known whether the process ends because of a cancelled call.
+    /// Waits until it is known whether the process ends because of a cancelled call, and, if its
+    /// connection is closed, until it has ended and a crash is recorded.
     pub(crate) async fn wait_until_settled(&self) {
-        self.monitored.channel.wait_until_settled().await;
+        let MonitoredProgram { channel, ended, .. } = &*self.monitored;
+        channel.wait_until_settled().await;
+        if channel.is_closed() {
+            // An error means that its monitor is gone.
+            let _ = ended.clone().wait_for(Option::is_some).await;
+        }
     }
 
     pub(crate) fn has_ended(&self) -> bool {
@@ -365,14 +371,16 @@ impl ProgramMonitor {
     async fn run(mut self) -> ProgramEnd {
         let channel = self.monitored.channel.clone();
         let end = tokio::select! {
+            // A violation is the reason, also if the process has ended in the meantime.
+            biased;
+            () = channel.wait_until_closed() => match channel.violation() {
+                Some(violation) => Ok(ProgramEnd::Failed(violation.into())),
+                None => match timeout(EXIT_TIMEOUT, self.child.wait()).await {
+                    Ok(how) => Err(how),
+                    Err(_) => Err("closed descriptor 3".to_owned()),
+                },
+            },
             how = self.child.wait() => Err(how),
-            () = channel.wait_until_closed() => {
-                match (channel.violation(), timeout(EXIT_TIMEOUT, self.child.wait()).await) {
-                    (Some(violation), _) => Ok(ProgramEnd::Failed(violation.into())),
-                    (None, Ok(how)) => Err(how),
-                    (None, Err(_)) => Err("closed descriptor 3".to_owned()),
-                }
-            }
             () = channel.wait_until_stuck() => Err(format!(
                 "was ended, because a cancelled call did not end within {} ms",
                 self.grace.as_millis()

@@ -214,3 +214,13 @@ pub(crate) fn find_interpreter(language: ProgramLanguage) -> Option<PathBuf> {
         ProgramLanguage::Python => "python3",
     })
 }
+
+/// Waits until a condition holds.
+pub(crate) async fn wait_for(condition: impl Fn() -> bool) {
+    let waiting = async {
+        while !condition() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(LONG, waiting).await.unwrap();
+}

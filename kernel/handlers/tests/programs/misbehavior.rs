@@ -1,10 +1,11 @@
 //! Programs that fail, and programs that do what no program should.
 
+use std::fs;
 use std::time::{Duration, Instant};
 
 use skillhost_handlers::SupervisionLimits;
 
-use crate::fixture::{LONG, SkillFixture, context, describe};
+use crate::fixture::{LONG, SkillFixture, context, describe, wait_for};
 
 const SHORT: Duration = Duration::from_millis(700);
 
@@ -407,4 +408,31 @@ async fn violations_end_the_process() {
         assert!(message.starts_with(expected), "{text}: {message}");
         assert!(start.elapsed() < Duration::from_secs(8), "{text}");
     }
+}
+
+/// Answers its call again once the caller has the answer, and lives on when the connection is closed.
+const TWICE: &str = "import json, os, time
+def send(id, result):
+    os.write(3, (json.dumps({'id': id, 'result': result}) + '\\n').encode())
+lines = map(json.loads, os.fdopen(os.dup(3)))
+send(next(lines)['id'], {})
+call = next(lines)['id']
+send(call, {'result': 'first'})
+while not os.path.exists('answered'): time.sleep(0.01)
+send(call, {'result': 'second'})
+list(lines)
+open('closed', 'w').close()
+time.sleep(60)
+";
+
+#[tokio::test]
+async fn call_after_violation_has_new_process() {
+    let Some(mut skill) = SkillFixture::create(&[("a.py", "")]) else { return };
+    skill.runner = Some(TWICE.to_owned());
+    assert_eq!(skill.result("a.py", "{}").await, "first");
+    fs::write(skill.work().join("answered"), "").unwrap();
+    // The second answer has been read.
+    let closed = skill.work().join("closed");
+    wait_for(|| closed.exists() || skill.supervisor.running_count() == 0).await;
+    assert_eq!(skill.result("a.py", "{}").await, "first");
 }

@@ -6,7 +6,7 @@ use serde_json::json;
 use skillhost_handlers::SupervisionLimits;
 use skillhost_payload::CallContext;
 
-use crate::fixture::{LONG, SkillFixture, context, describe};
+use crate::fixture::{LONG, SkillFixture, context, describe, wait_for};
 
 /// A program that counts its calls, and one that waits for a file in the work directory.
 const FILES: &[(&str, &str)] = &[
@@ -19,15 +19,6 @@ const FILES: &[(&str, &str)] = &[
 
 fn in_thread(thread: &str) -> CallContext {
     CallContext { session_id: thread.to_owned(), ..context() }
-}
-
-async fn wait_for(condition: impl Fn() -> bool) {
-    let waiting = async {
-        while !condition() {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    tokio::time::timeout(LONG, waiting).await.unwrap();
 }
 
 #[tokio::test]
