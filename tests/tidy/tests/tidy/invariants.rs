@@ -105,6 +105,24 @@ fn tools_are_called_in_one_place() {
     assert_exact("tools called past their instance", &bodies, &host, &below);
 }
 
+/// Durations and limits of runs are measured with a clock that is never set.
+#[test]
+fn time_of_day_decides_no_run() {
+    let words = ["SystemTime", "SystemClock", "Clock::system", "now_ms", "Timestamp::", "Zoned::"];
+    let runs = [
+        "kernel/evals/src",
+        "extensions/skill_registry/evals/src",
+        "extensions/skill_registry/testing/src",
+        "extensions/skill_registry/test_command/src",
+    ];
+    let exempt = [
+        // The timestamp of `benchmark.json`, and the clock of a catalog.
+        "kernel/evals/src/runner.rs",
+        "extensions/skill_registry/testing/src/harness.rs",
+    ];
+    assert_exact("the time of day in runs of tests", &words, &runs, &exempt);
+}
+
 /// The body of an async function is compiled again in every crate that awaits it; a boxed future is
 /// compiled once, where it is made.
 #[test]

@@ -3,9 +3,10 @@
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
 
 use skill_catalog::{
-    AgentAuthor, SkillRoot, Snapshot, Store, StoreOptions, SystemClock, TrustLevel,
+    AgentAuthor, ManualClock, SkillRoot, Snapshot, Store, StoreOptions, TrustLevel,
 };
 use skill_ledger::{
     HumanActor, Ledger, LedgerError, LedgerErrorKind, ModelCheckMode, Proposal, ProposeRequest,
@@ -16,6 +17,7 @@ use tempfile::TempDir;
 /// A home with skills and a ledger.
 pub(crate) struct TestHome {
     directory: TempDir,
+    pub(crate) clock: Arc<ManualClock>,
     pub(crate) is_required: bool,
     pub(crate) models: ModelCheckMode,
 }
@@ -24,6 +26,7 @@ impl TestHome {
     pub(crate) fn new() -> Self {
         Self {
             directory: tempfile::tempdir().unwrap(),
+            clock: Arc::new(ManualClock::new(UNIX_EPOCH + Duration::from_secs(1_800_000_000))),
             is_required: true,
             models: ModelCheckMode::default(),
         }
@@ -62,11 +65,11 @@ impl TestHome {
         let data = self.path("data");
         let (options, required) = (self.options(), self.is_required);
         let check = AcceptanceCheck::new(options, data.clone(), required, self.models);
-        Ledger::new(data, Arc::new(SystemClock)).set_check(Arc::new(check))
+        Ledger::new(data, Arc::<ManualClock>::clone(&self.clock)).set_check(Arc::new(check))
     }
 
     pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
-        Store::open(self.options(), Arc::new(SystemClock)).unwrap().snapshot()
+        Store::open(self.options(), Arc::<ManualClock>::clone(&self.clock)).unwrap().snapshot()
     }
 
     pub(crate) fn propose_by(

@@ -1,5 +1,8 @@
 //! Runs with a model as evidence about proposals.
 
+use std::time::Duration;
+
+use skill_catalog::Clock as _;
 use skill_evals::{
     ChangeVerdict, ComparisonArm, ModelDigests, ModelReport, PairedReport, SpentAmounts,
 };
@@ -103,6 +106,21 @@ fn model_verdict_decides_about_approval() {
         let approved = rows.iter().find(|row| row.action == "proposal.approved").unwrap();
         assert_eq!(approved.detail["reason"], "measured by hand");
         assert!(approved.detail["overridden"][0].as_str().unwrap().starts_with("model: "));
+    }
+}
+
+#[test]
+fn clock_change_keeps_evidence() {
+    let home = home_with_forms();
+    let start = home.clock.now();
+    let years = Duration::from_secs(10 * 365 * 24 * 60 * 60);
+    for (number, changed) in [start - years, start + years].into_iter().enumerate() {
+        let text = with_more(&format!("\nAsk which year is meant, {number}.\n"));
+        let proposal = home.propose("pdf-forms", &text).unwrap();
+        record_runs(&home, &proposal, ChangeVerdict::Better).unwrap();
+        home.clock.set(changed);
+        let tested = home.ledger().proposal(&proposal.summary.id).unwrap();
+        assert_eq!(home.approve(&tested, None).unwrap(), number as u64 + 2);
     }
 }
 
