@@ -162,3 +162,31 @@ fn failures_of_platform_lose_no_reply() {
     kernel.line_with("delivery.failed");
     kernel.interrupt().success();
 }
+
+#[test]
+fn test_runs_receive_no_messages() {
+    let api = FakeBotApi::new(TOKEN);
+    let mock = MockModel::new();
+    mock.answer_with(|_| Some(Step::text("Hello, welcome.")));
+    let evals = json!({"skill_name": "greet", "evals": [{
+        "id": "ada", "prompt": "Please greet Ada.",
+        "assertions": [{"type": "contains", "value": "welcome"}],
+    }]});
+    let home = telegram_home(&api, &mock)
+        .skill("greet", "---\nname: greet\ndescription: Greets people.\n---\nSay welcome.\n")
+        .file("sandbox/skills/greet/evals/evals.json", evals.to_string())
+        .file("sandbox/skills/greet/evals/suite.yaml", "agent: helper\n");
+    let kernel = start_kernel(&home);
+    pair_people(&home, &api, ChannelRole::Owner, [OWNER]);
+    kernel.interrupt().success();
+    // The channel works, and a message waits for it.
+    let polls = api.calls("getUpdates").len();
+    api.push_message(OWNER, 6, "Hello");
+    let args = ["skill", "test", "greet", "--model", "mock/test-model", "--only", "greet/ada"];
+    let output = home.skillhost(args).success();
+    assert!(!mock.requests().is_empty(), "{output}");
+    assert_eq!((api.calls("getUpdates").len(), api.unconfirmed()), (polls, 1), "{output}");
+    let kernel = start_kernel(&home);
+    wait_for_text(&api, OWNER, "welcome");
+    kernel.interrupt().success();
+}
