@@ -1,6 +1,8 @@
 //! `cargo xtask test`: everything CI runs.
 
+use std::num::NonZero;
 use std::process::{Command, Stdio};
+use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
 
 use crate::package;
@@ -10,6 +12,10 @@ use crate::workspace::Result;
 /// The build of the programs and libraries that tests start; test targets alone would not build them.
 pub(crate) const TESTED_PROGRAMS: [&str; 6] =
     ["build", "--workspace", "--lib", "--bins", "--examples", "--locked"];
+
+/// The number of tests at the same time for each processor: about half of their time they wait for
+/// processes, replies and the disk.
+const TESTS_PER_PROCESSOR: usize = 2;
 
 /// A step with the command that performs it.
 struct TestStep {
@@ -48,7 +54,11 @@ fn test_steps() -> Vec<TestStep> {
     // With all targets, too: without them dependencies have fewer features and are checked again.
     let with_table = [&["clippy", "--features", "skillhost-embedding/static-minilm"], &clippy[1..]];
     let tests = if has_nextest() {
-        step("tests", &["nextest", "run", "--workspace", "--locked", "--no-fail-fast"])
+        let mut tests = step("tests", &["nextest", "run", "--workspace", "--locked"]);
+        let processors = available_parallelism().map_or(1, NonZero::get);
+        let threads = (TESTS_PER_PROCESSOR * processors).to_string();
+        tests.command.args(["--no-fail-fast", "--test-threads", &threads]);
+        tests
     } else {
         println!(
             "cargo-nextest is not installed: cargo test runs the same tests, less in parallel"
