@@ -13,8 +13,8 @@ use crate::workspace::Result;
 pub(crate) const TESTED_PROGRAMS: [&str; 6] =
     ["build", "--workspace", "--lib", "--bins", "--examples", "--locked"];
 
-/// The number of tests at the same time for each processor: about half of their time they wait for
-/// processes, replies and the disk.
+/// The number of tests at the same time for each processor: about a third of their time they wait
+/// for processes, replies and the disk.
 const TESTS_PER_PROCESSOR: usize = 2;
 
 /// A step with the command that performs it.

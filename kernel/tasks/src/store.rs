@@ -52,7 +52,8 @@ pub(crate) trait StoreTransaction {
     /// Returns a question; a store with several writers locks its row.
     fn question(&mut self, id: &str) -> StoreResult<Option<Question>>;
 
-    /// Returns the question with this origin and call that is open, or else the newest one.
+    /// Returns the question with this origin and call that is open, or else the one
+    /// with the highest id.
     fn question_by_call(
         &mut self,
         task: Option<&TaskId>,

@@ -183,7 +183,10 @@ fn test_runs_receive_no_messages() {
     let polls = api.calls("getUpdates").len();
     api.push_message(OWNER, 6, "Hello");
     let args = ["skill", "test", "greet", "--model", "mock/test-model", "--only", "greet/ada"];
-    let output = home.skillhost(args).success();
+    // The homes of runs have no `.env`, but they have the variables of the command.
+    let mut command = home.command();
+    command.args(args).env("TELEGRAM_BOT_TOKEN", TOKEN);
+    let output = home.start(&mut command).finish().success();
     assert!(!mock.requests().is_empty(), "{output}");
     assert_eq!((api.calls("getUpdates").len(), api.unconfirmed()), (polls, 1), "{output}");
     let kernel = start_kernel(&home);
