@@ -17,6 +17,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::json;
 
+use crate::file_transfer::FileTransfer;
 use crate::install::{BuildProfile, build_product, lay_out};
 use crate::workspace::{Result, target};
 
@@ -70,7 +71,7 @@ impl DemoHome {
         // The program finds the shipped files next to itself, and the target directory may lie
         // outside of this repository.
         let installed = target().join("demo");
-        lay_out(&BuildProfile::Release.directory(), &installed)?;
+        lay_out(&BuildProfile::Release.directory(), &installed, FileTransfer::Copy)?;
         Ok(Self { binary: installed.join("bin/skillhost"), home })
     }
 

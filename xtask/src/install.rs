@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 
 use clap::Args;
 
+use crate::file_transfer::FileTransfer;
 use crate::process::{cargo_command, run_command, run_quietly};
 use crate::vendor::vendor;
 use crate::workspace::{Result, root, target};
@@ -34,7 +35,7 @@ pub(crate) struct InstallArgs {
     /// Target directory: DIR/bin, DIR/lib/skillhost, DIR/share
     #[arg(long, value_name = "DIR")]
     prefix: PathBuf,
-    /// Install a debug build (faster to build, slower to run)
+    /// Install a debug build (faster to build, slower to run): hard links to the files of the build
     #[arg(long)]
     debug: bool,
     /// Install the previous build instead of a new one
@@ -49,7 +50,7 @@ pub(crate) fn cmd_install(args: &InstallArgs) -> Result<()> {
         build_product(profile)?;
     }
     let prefix = std::path::absolute(&args.prefix)?;
-    lay_out(&profile.directory(), &prefix)?;
+    lay_out(&profile.directory(), &prefix, profile.transfer())?;
     println!("installed {}", prefix.join("bin/skillhost").display());
     println!("next: {} init ~/skillhost", prefix.join("bin/skillhost").display());
     Ok(())
@@ -82,6 +83,14 @@ impl BuildProfile {
         matches!(self, Self::Debug)
     }
 
+    /// Returns the way in which the build is installed.
+    pub(crate) fn transfer(self) -> FileTransfer {
+        match self {
+            Self::Debug => FileTransfer::Link,
+            Self::Release | Self::Dist => FileTransfer::Copy,
+        }
+    }
+
     /// Returns the arguments that select the profile.
     pub(crate) fn arguments(self) -> &'static [&'static str] {
         match self {
@@ -110,22 +119,22 @@ pub(crate) fn build_product(profile: BuildProfile) -> Result<()> {
     run_command(&mut command)
 }
 
-/// Copies every file to its path below a prefix.
-pub(crate) fn lay_out(built: &Path, prefix: &Path) -> Result<()> {
+/// Installs every file below a prefix.
+pub(crate) fn lay_out(built: &Path, prefix: &Path, transfer: FileTransfer) -> Result<()> {
     let root = root();
     let share = prefix.join("share/skillhost");
-    copy(&built.join("skillhost"), &prefix.join("bin/skillhost"))?;
+    replace(&built.join("skillhost"), &prefix.join("bin/skillhost"), transfer)?;
     for library in LIBRARIES {
         let name =
             format!("{}{library}{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
-        copy(&built.join(&name), &prefix.join("lib/skillhost").join(&name))?;
+        replace(&built.join(&name), &prefix.join("lib/skillhost").join(&name), transfer)?;
     }
     let pages = prefix.join("share/man/man1");
     run_quietly(Command::new(built.join("skillhost")).arg("man").arg(pages).stdout(Stdio::null()))?;
     write_completions(&built.join("skillhost"), &prefix.join("share"))?;
     copy_tree(&root.join("manifests"), &share.join("manifests"))?;
     copy_tree(&root.join("sandbox/skills"), &share.join("skills"))?;
-    copy_sdk(&root, &share.join("sdk"))?;
+    copy_sdk(&root, &share.join("sdk"), transfer)?;
     // The README links to these files by relative paths.
     copy_tree(&root.join("docs"), &share.join("docs"))?;
     for name in [
@@ -169,7 +178,7 @@ const SDK: [&str; 3] = ["sdk", "contract", "payload"];
 
 /// Copies the SDK and the crates that it uses as a workspace of their own, so that `ext new` works from an
 /// installed copy: their manifests inherit from ours, which is not there.
-fn copy_sdk(root: &Path, to: &Path) -> Result<()> {
+fn copy_sdk(root: &Path, to: &Path, transfer: FileTransfer) -> Result<()> {
     for name in SDK {
         copy_tree(&root.join("kernel").join(name), &to.join(name))?;
     }
@@ -189,18 +198,29 @@ fn copy_sdk(root: &Path, to: &Path) -> Result<()> {
     fs::write(to.join("Cargo.toml"), format!("{head}{shared}"))?;
     // The versions that extensions are built with: those that this copy was built with.
     copy(&root.join("Cargo.lock"), &to.join("Cargo.lock"))?;
-    vendor(to)
+    vendor(to, transfer)
 }
 
 /// Copies a file and creates the directories above it.
 pub(crate) fn copy(from: &Path, to: &Path) -> Result<()> {
+    replace(from, to, FileTransfer::Copy)
+}
+
+/// Replaces a file, and creates the directories above it.
+fn replace(from: &Path, to: &Path, transfer: FileTransfer) -> Result<()> {
     if let Some(folder) = to.parent() {
         fs::create_dir_all(folder)?;
     }
     // A running copy must not be written into: its pages are mapped.
     let temporary = to.with_extension("new");
-    fs::copy(from, &temporary).map_err(|error| format!("{}: {error}", from.display()))?;
+    // An earlier command may have been interrupted.
+    let _ = fs::remove_file(&temporary);
+    transfer.create(from, &temporary)?;
     fs::rename(&temporary, to)?;
+    if transfer == FileTransfer::Link {
+        // Nothing is renamed if both are links to the same file.
+        let _ = fs::remove_file(&temporary);
+    }
     Ok(())
 }
 

@@ -7,6 +7,7 @@ mod demo;
 mod deny;
 mod docs;
 mod eval;
+mod file_transfer;
 mod install;
 mod o200k;
 mod package;

@@ -9,6 +9,7 @@ use std::process::Command;
 use clap::Args;
 
 use crate::docs::build_book;
+use crate::file_transfer::FileTransfer;
 use crate::install::{BuildProfile, PRODUCT, build_product, lay_out};
 use crate::process::{cargo_command, display_command, run_command};
 use crate::vendor::host;
@@ -49,7 +50,7 @@ pub(crate) fn cmd_package(args: &PackageArgs) -> Result<()> {
     if prefix.exists() {
         fs::remove_dir_all(&prefix)?;
     }
-    lay_out(&profile.directory(), &prefix)?;
+    lay_out(&profile.directory(), &prefix, FileTransfer::Copy)?;
     if !args.no_html {
         build_book(&prefix.join("share/doc/skillhost/html"))?;
     }

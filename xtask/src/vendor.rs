@@ -13,6 +13,7 @@ use std::process::Command;
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 
+use crate::file_transfer::FileTransfer;
 use crate::process::cargo_command;
 use crate::workspace::{Result, root, target};
 
@@ -23,10 +24,10 @@ const UNUSED: [&str; 4] = ["tests", "test-macros", "benches", "examples"];
 /// The version of the directory's layout.
 const LAYOUT: &str = "1";
 
-/// Copies `vendor/` and a lock file of exactly these crates into a workspace of the SDK.
+/// Creates `vendor/` and a lock file of exactly these crates in a workspace of the SDK.
 ///
 /// They are collected once for each lock file, in cargo's target directory.
-pub(crate) fn vendor(workspace: &Path) -> Result<()> {
+pub(crate) fn vendor(workspace: &Path, transfer: FileTransfer) -> Result<()> {
     let caches = target().join("sdk-vendor");
     fs::create_dir_all(&caches)?;
     let lock = File::create(caches.join(".lock"))?;
@@ -41,7 +42,7 @@ pub(crate) fn vendor(workspace: &Path) -> Result<()> {
         fs::rename(&temporary, &cache)?;
     }
     remove_folder(&workspace.join(VENDOR))?;
-    copy_folder(&cache.join(VENDOR), &workspace.join(VENDOR), &[])?;
+    transfer_folder(&cache.join(VENDOR), &workspace.join(VENDOR), &[], transfer)?;
     fs::copy(cache.join("Cargo.lock"), workspace.join("Cargo.lock"))?;
     Ok(())
 }
@@ -178,14 +179,18 @@ fn write_checksums(folder: &Path, package: &str) -> Result<()> {
 
 /// Copies the regular files of a directory, except some directories at its top.
 fn copy_folder(from: &Path, to: &Path, without: &[&str]) -> Result<()> {
+    transfer_folder(from, to, without, FileTransfer::Copy)
+}
+
+fn transfer_folder(from: &Path, to: &Path, without: &[&str], transfer: FileTransfer) -> Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from).map_err(|error| format!("{}: {error}", from.display()))? {
         let entry = entry?;
         let (name, kind) = (entry.file_name(), entry.file_type()?);
         if kind.is_dir() && !without.iter().any(|skipped| name == **skipped) {
-            copy_folder(&entry.path(), &to.join(&name), &[])?;
+            transfer_folder(&entry.path(), &to.join(&name), &[], transfer)?;
         } else if kind.is_file() && name != ".cargo-ok" {
-            fs::copy(entry.path(), to.join(&name))?;
+            transfer.create(&entry.path(), &to.join(&name))?;
         }
     }
     Ok(())
