@@ -26,6 +26,7 @@ mod postgres_server;
 mod process;
 mod small_disk;
 mod terminal;
+mod waiting;
 
 pub use binaries::{binary, example_library, example_program, library, profile_dir, program};
 pub use directories::copy_directory;
@@ -38,3 +39,4 @@ pub use postgres_server::PostgresServer;
 pub use process::{Background, Output};
 pub use small_disk::SmallDisk;
 pub use terminal::{Left, Terminal};
+pub use waiting::{STUCK_AFTER, poll_until, wait_for_time, wait_until};

@@ -6,10 +6,11 @@ use std::net::TcpListener;
 use std::os::unix::fs::chown;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
+
+use crate::waiting::wait_until;
 
 /// The directories that are searched for the server.
 const DIRECTORIES: [&str; 4] = [
@@ -20,10 +21,6 @@ const DIRECTORIES: [&str; 4] = [
 ];
 /// The id of the user `nobody`: the server refuses to run as root.
 const NOBODY: u32 = 65_534;
-/// The limit of the start of a server.
-const START_TIMEOUT: Duration = Duration::from_secs(60);
-/// The interval at which a starting server is asked whether it is ready.
-const START_INTERVAL: Duration = Duration::from_millis(20);
 
 /// A server with an empty database `postgres` of the role `operator`. It ends with the value.
 #[derive(Debug)]
@@ -124,16 +121,10 @@ impl PostgresServer {
     }
 
     fn wait_until_ready(&self) {
-        let start = Instant::now();
-        loop {
+        wait_until("a server that accepts connections", || {
             let mut asked = Command::new(self.programs.join("pg_isready"));
-            let ready = asked.args(["-q", "-d", &self.url()]).status().unwrap();
-            if ready.success() {
-                return;
-            }
-            assert!(start.elapsed() < START_TIMEOUT, "the server does not start");
-            std::thread::sleep(START_INTERVAL);
-        }
+            asked.args(["-q", "-d", &self.url()]).status().unwrap().success()
+        });
     }
 }
 

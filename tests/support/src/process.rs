@@ -2,17 +2,16 @@
 
 use std::fmt;
 use std::io::{BufRead as _, BufReader, Read};
-use std::process::{Child, Command, Stdio};
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::home::redact;
-
-/// After this time a test is stuck. No test is meant to come near it, however slow the machine.
-pub(crate) const DEADLINE: Duration = Duration::from_secs(120);
+use crate::waiting::STUCK_AFTER;
 
 /// The output and the exit of a command, with the paths of the home redacted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,6 +47,12 @@ impl Output {
     }
 }
 
+/// Returns the code of [`Output::status`].
+pub(crate) fn to_exit_code(status: ExitStatus) -> i32 {
+    let signal = || status.signal().map(|signal| -signal);
+    status.code().or_else(signal).expect("a code or a signal ends a process")
+}
+
 /// Formats the complete output for a snapshot; streams without text and the isolation that the
 /// machine offers are left out.
 impl fmt::Display for Output {
@@ -80,7 +85,6 @@ pub struct Background {
     stdout: std::cell::RefCell<String>,
     stderr: Option<JoinHandle<String>>,
     redactions: Vec<(String, &'static str)>,
-    deadline: Instant,
 }
 
 impl Background {
@@ -108,9 +112,8 @@ impl Background {
             stderr.read_to_end(&mut bytes).expect("a pipe can be read");
             String::from_utf8_lossy(&bytes).into_owned()
         });
-        let deadline = Instant::now() + DEADLINE;
         let stdout = std::cell::RefCell::default();
-        Self { child, lines, stdout, stderr: Some(stderr), redactions, deadline }
+        Self { child, lines, stdout, stderr: Some(stderr), redactions }
     }
 
     /// Returns the id of the process.
@@ -123,11 +126,12 @@ impl Background {
     /// its line break, redacted.
     ///
     /// # Panics
-    /// When the output ends or the deadline passes first; the message has everything printed.
+    /// When the output ends first or the test is stuck; the message has everything printed.
     #[track_caller]
     pub fn line_with(&self, part: &str) -> String {
+        let start = Instant::now();
         loop {
-            match self.next_line() {
+            match self.next_line(start) {
                 Ok(line) if line.contains(part) => {
                     return redact(line.trim_end(), &self.redactions);
                 }
@@ -149,13 +153,14 @@ impl Background {
     /// Waits for the end.
     ///
     /// # Panics
-    /// When it does not come before the deadline; the message has everything printed.
+    /// When the test is stuck; the message has everything printed.
     #[track_caller]
     #[must_use = "assert on the exit code, at least with success()"]
     pub fn finish(mut self) -> Output {
         // Both streams end with the process, or with a child that has inherited them.
+        let start = Instant::now();
         let why = loop {
-            match self.next_line() {
+            match self.next_line(start) {
                 Ok(_) => {}
                 Err(why) => break why,
             }
@@ -166,16 +171,16 @@ impl Background {
         let status = self.child.wait().expect("the process is ours");
         let stderr = self.stderr.take().expect("only finish takes it");
         let stderr = stderr.join().expect("reading a pipe does not panic");
-        let signal = || std::os::unix::process::ExitStatusExt::signal(&status).map(|s| -s);
         Output {
-            status: status.code().or_else(signal).expect("a code or a signal ends a process"),
+            status: to_exit_code(status),
             stdout: redact(&self.stdout.borrow(), &self.redactions),
             stderr: redact(&stderr, &self.redactions),
         }
     }
 
-    fn next_line(&self) -> Result<String, RecvTimeoutError> {
-        let left = self.deadline.saturating_duration_since(Instant::now());
+    /// Reads a line, as a part of a wait that began at `start`.
+    fn next_line(&self, start: Instant) -> Result<String, RecvTimeoutError> {
+        let left = STUCK_AFTER.saturating_sub(start.elapsed());
         let line = self.lines.recv_timeout(left)?;
         self.stdout.borrow_mut().push_str(&line);
         Ok(line)

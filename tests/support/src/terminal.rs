@@ -5,7 +5,7 @@ use std::io::{PipeWriter, Read as _, Write as _, pipe};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,8 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Termios, Winsize, tcgetattr, tcsetwinsize};
 
 use crate::home::redact;
-use crate::process::{DEADLINE, Output};
+use crate::process::{Output, to_exit_code};
+use crate::waiting::{STUCK_AFTER, poll_until};
 
 /// The time that the last output of a command may take to reach the test.
 const LATE: Duration = Duration::from_secs(2);
@@ -35,7 +36,6 @@ pub struct Terminal {
     /// The length of the text that was already matched.
     seen: usize,
     redactions: Vec<(String, &'static str)>,
-    deadline: Instant,
 }
 
 /// The thread that reads the output; it ends when the pipe is closed.
@@ -109,7 +109,6 @@ impl Terminal {
             }
         });
         let reader = Some(ScreenReader { thread, keep_open });
-        let deadline = Instant::now() + DEADLINE;
         Self {
             child,
             keyboard: Some(keyboard),
@@ -120,19 +119,13 @@ impl Terminal {
             bytes: Vec::new(),
             seen: 0,
             redactions,
-            deadline,
         }
-    }
-
-    /// Sets the time until which the command has to end, from now.
-    pub fn set_time_limit(&mut self, limit: Duration) {
-        self.deadline = Instant::now() + limit;
     }
 
     /// Waits until a text is displayed after the previously matched text.
     ///
     /// # Panics
-    /// If the command ends or the deadline passes first; the message has the complete output.
+    /// If the command ends first or the test is stuck; the message has the complete output.
     #[track_caller]
     pub fn wait_for(&mut self, text: &str) {
         self.read_until(text);
@@ -141,9 +134,10 @@ impl Terminal {
     /// Waits as [`Terminal::wait_for`] and returns what was displayed before the text.
     ///
     /// # Panics
-    /// If the command ends or the deadline passes first; the message has the complete output.
+    /// If the command ends first or the test is stuck; the message has the complete output.
     #[track_caller]
     pub fn read_until(&mut self, text: &str) -> String {
+        let start = Instant::now();
         loop {
             let shown = plain(&self.bytes);
             if let Some(at) = shown[self.seen..].find(text) {
@@ -151,7 +145,7 @@ impl Terminal {
                 self.seen += at + text.len();
                 return before;
             }
-            let left = self.deadline.saturating_duration_since(Instant::now());
+            let left = STUCK_AFTER.saturating_sub(start.elapsed());
             match self.shown.recv_timeout(left.min(Duration::from_millis(50))) {
                 Ok(bytes) => self.bytes.extend(bytes),
                 Err(_) => {
@@ -180,7 +174,7 @@ impl Terminal {
     /// command fail, and it receives `SIGHUP`. Returns its exit code.
     ///
     /// # Panics
-    /// When the command does not end before the deadline.
+    /// When the test is stuck.
     #[track_caller]
     pub fn hang_up(mut self) -> i32 {
         let reader = self.reader.take().expect("only this function takes it");
@@ -189,16 +183,9 @@ impl Terminal {
         self.line = None;
         self.keyboard = None;
         self.signal(Signal::HUP);
-        loop {
-            match self.child.try_wait().expect("the process is ours") {
-                Some(status) => {
-                    let signal = || std::os::unix::process::ExitStatusExt::signal(&status);
-                    return status.code().or_else(|| signal().map(|s| -s)).expect("it has ended");
-                }
-                None if Instant::now() > self.deadline => panic!("the command does not end"),
-                None => std::thread::sleep(Duration::from_millis(5)),
-            }
-        }
+        to_exit_code(poll_until("the end of the command", || {
+            self.child.try_wait().expect("the process is ours").ok_or("it runs")
+        }))
     }
 
     /// Sends a signal.
@@ -209,20 +196,15 @@ impl Terminal {
     /// Waits for the end.
     ///
     /// # Panics
-    /// When it does not come before the deadline.
+    /// When the test is stuck, also because another process keeps the terminal open.
     #[track_caller]
     #[must_use = "assert on what is left"]
     pub fn finish(mut self) -> Left {
-        let status = loop {
+        let status = poll_until("the end of the command", || {
             self.bytes.extend(self.shown.try_iter().flatten());
-            match self.child.try_wait().expect("the process is ours") {
-                Some(status) => break status,
-                None if Instant::now() > self.deadline => {
-                    panic!("the command does not end; it showed:\n{}", plain(&self.bytes));
-                }
-                None => std::thread::sleep(Duration::from_millis(5)),
-            }
-        };
+            let status = self.child.try_wait().expect("the process is ours");
+            status.ok_or_else(|| plain(&self.bytes))
+        });
         let line = self.line.take().expect("only finish takes it");
         let after = tcgetattr(&line).expect("a terminal has modes");
         let modes = |termios: &Termios| {
@@ -231,12 +213,20 @@ impl Terminal {
         let modes_restored = modes(&after) == modes(&self.before);
         // Once all processes have closed the command's side, the rest of its output ends.
         drop(line);
-        while let Ok(bytes) = self.shown.recv_timeout(DEADLINE) {
-            self.bytes.extend(bytes);
+        let start = Instant::now();
+        loop {
+            match self.shown.recv_timeout(STUCK_AFTER.saturating_sub(start.elapsed())) {
+                Ok(bytes) => self.bytes.extend(bytes),
+                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) => {
+                    let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
+                    let shown = plain(&self.bytes);
+                    panic!("a process keeps the terminal open; it showed:\n{shown}");
+                }
+            }
         }
-        let signal = || std::os::unix::process::ExitStatusExt::signal(&status).map(|s| -s);
         let output = Output {
-            status: status.code().or_else(signal).expect("a code or a signal ends a process"),
+            status: to_exit_code(status),
             stdout: redact(&plain(&self.bytes), &self.redactions),
             stderr: String::new(),
         };

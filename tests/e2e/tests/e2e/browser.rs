@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use serde_json::{Value, json};
-use test_support::TestHome;
+use test_support::{STUCK_AFTER, TestHome, wait_for_time, wait_until};
 
 use crate::console_client::ConsoleAddress;
 
@@ -94,7 +94,7 @@ impl Browser {
     /// Sends a request to the driver; returns its value or its error.
     fn send(&self, method: &str, path: &str, body: &Value) -> Value {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
+        stream.set_read_timeout(Some(STUCK_AFTER)).unwrap();
         let body = if method == "GET" { String::new() } else { body.to_string() };
         let head = format!(
             "{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{}\r\nContent-Type: application/json\r\n\
@@ -148,13 +148,14 @@ impl Browser {
     /// Evaluates until the result is `true`; the page changes in the background.
     #[track_caller]
     pub(crate) fn wait_until(&self, script: &str) {
-        for _ in 0..600 {
-            if self.evaluate(script) == true {
-                return;
+        wait_until(script, || {
+            let is_true = self.evaluate(script) == true;
+            if !is_true {
+                // Each poll takes the browser some time.
+                wait_for_time(Duration::from_millis(50));
             }
-            std::thread::sleep(Duration::from_millis(50));
-        }
-        panic!("{script} is false: {}", self.evaluate("return document.body.innerText"));
+            is_true
+        });
     }
 
     fn find(&self, selector: &str) -> String {

@@ -1,14 +1,12 @@
 //! Tests of a channel that is a process.
 
-use std::time::Instant;
-
 use mock_model::{MockModel, Step, Wire};
 use serde_json::{Value, json};
-use test_support::TestHome;
+use test_support::{TestHome, poll_until};
 
 use crate::agents_scene::agents_home;
 use crate::fixtures::start_kernel;
-use crate::home_queue::{STUCK_AFTER, kill};
+use crate::home_queue::kill;
 use crate::mailbox::direct_message;
 
 /// A channel over files in its data directory: `inbox/N.json` is received, `outbox.jsonl` is sent.
@@ -92,18 +90,13 @@ fn put(home: &TestHome, number: usize, file: &Value) {
 
 /// Waits for a line of a file of the process.
 fn wait_for(home: &TestHome, file: &str, condition: impl Fn(&Value) -> bool) -> Value {
-    let start = Instant::now();
-    loop {
+    poll_until("a line that meets the condition", || {
         let path = home.path(format!("sandbox/data/pigeon/{file}"));
         let text = std::fs::read_to_string(path).unwrap_or_default();
         let lines = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
         let values = lines.map(|line| serde_json::from_str::<Value>(line).unwrap());
-        if let Some(found) = values.filter(|value| condition(value)).last() {
-            return found;
-        }
-        assert!(start.elapsed() < STUCK_AFTER, "{text}");
-        std::thread::yield_now();
-    }
+        values.filter(|value| condition(value)).last().ok_or(text)
+    })
 }
 
 fn wait_for_text(home: &TestHome, part: &str) -> Value {

@@ -1,14 +1,13 @@
 //! Tests of channels: pairing, messages, replies and buttons, with kills in between.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Instant;
 
 use mock_model::{MockModel, Step};
 use serde_json::{Value, json};
-use test_support::TestHome;
+use test_support::{TestHome, poll_until, wait_for_time};
 
 use crate::fixtures::start_kernel;
-use crate::home_queue::{HomeQueue, STUCK_AFTER, kill};
+use crate::home_queue::{HomeQueue, kill};
 use crate::inbox_races::connect;
 use crate::mailbox::Mailbox;
 
@@ -168,16 +167,12 @@ fn kills_lose_and_double_no_message() {
         if message % 4 == 3 {
             mailbox.wait_for_text(&format!("Echo: Message {}.", message - 2));
             let pause = std::time::Duration::from_millis(message * 7 % 120);
-            let start = Instant::now();
-            while start.elapsed() < pause {
-                std::thread::yield_now();
-            }
+            wait_for_time(pause);
             kill(kernel);
             kernel = start_kernel(home);
         }
     }
     mailbox.wait_for_outcome(number - 1);
-    let start = Instant::now();
     let echoes = || {
         let mut echoes: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         for sent in mailbox.sent() {
@@ -188,15 +183,15 @@ fn kills_lose_and_double_no_message() {
         }
         echoes
     };
-    while echoes().len() < usize::try_from(count).unwrap() {
-        assert!(start.elapsed() < STUCK_AFTER * 2, "{:#?}", echoes().keys());
-        std::thread::yield_now();
-    }
+    let count = usize::try_from(count).unwrap();
     // One reply and one delivery each: the same text has one key.
-    let echoes = echoes();
+    let echoes = poll_until("an echo of each message", || {
+        let echoes = echoes();
+        if echoes.len() < count { Err(echoes) } else { Ok(echoes) }
+    });
     assert!(echoes.values().all(|keys| keys.len() == 1), "{echoes:#?}");
     let replies = journal_events(home, "agent.replied");
-    assert_eq!(replies.len(), usize::try_from(count).unwrap());
+    assert_eq!(replies.len(), count);
     kernel.interrupt().success();
     // One thread has each message once.
     let threads = home.skillhost(["threads", "list", "--json"]).success().json();

@@ -2,7 +2,7 @@
 
 use mock_model::{MockModel, Step, Wire};
 use serde_json::Value;
-use test_support::TestHome;
+use test_support::{TestHome, poll_until};
 
 use crate::agents_scene::{agents_home, ask_agent, last_thread};
 use crate::console_client::{ConsoleClient, ConsoleReply, EventLines, value_after};
@@ -61,15 +61,10 @@ fn start_thread(client: &ConsoleClient, agent: &str, text: &str) -> String {
 /// Reads a page until it has a text; the kernel writes it in the background.
 #[track_caller]
 pub(crate) fn wait_for_text(client: &ConsoleClient, path: &str, text: &str) -> String {
-    let began = std::time::Instant::now();
-    loop {
+    poll_until(text, || {
         let page = client.get(path).expect(200).body;
-        if page.contains(text) {
-            return page;
-        }
-        assert!(began.elapsed().as_secs() < 60, "no {text} in {page}");
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
+        if page.contains(text) { Ok(page) } else { Err(page) }
+    })
 }
 
 fn decide(client: &ConsoleClient, question: &Value, choice: &str) -> ConsoleReply {

@@ -2,9 +2,8 @@
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
-use std::time::Duration;
 
-use test_support::TestHome;
+use test_support::{STUCK_AFTER, TestHome};
 
 /// A response.
 #[derive(Debug)]
@@ -55,7 +54,7 @@ impl ConsoleAddress {
 
     fn connect(&self) -> TcpStream {
         let stream = TcpStream::connect(("127.0.0.1", self.port())).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        stream.set_read_timeout(Some(STUCK_AFTER)).unwrap();
         stream
     }
 

@@ -10,7 +10,6 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use test_support::{can_isolate, find_interpreter};
 
@@ -102,6 +101,15 @@ pub(crate) fn page_script(steps: &[PageStep]) -> String {
     script
 }
 
+/// Lets a script build an extension quickly: optimizing the SDK takes minutes and changes nothing that
+/// a page shows.
+pub(crate) fn without_optimization(script: &str, id: &str) -> String {
+    let build = format!("skillhost ext build {id} ");
+    let change = "sed -i 's/^\\[profile.release\\]$/&\\nopt-level = 0/'";
+    let manifest = format!("sandbox/extensions/{id}/Cargo.toml");
+    script.replace(&build, &format!("{change} {manifest}\n{build}"))
+}
+
 /// Checks that an output has the lines of a page, in order.
 #[track_caller]
 fn compare_output(path: &str, lines: &[String], shown: &str) {
@@ -129,11 +137,7 @@ fn run_page(path: &str) {
     let directory = installed.outside().join("reader");
     fs::create_dir(&directory).unwrap();
     let script = installed.outside().join("page.sh");
-    // Optimizing the SDK takes minutes and changes nothing that a page shows.
-    let build = "skillhost ext build tea_time ";
-    let faster = "sed -i 's/^\\[profile.release\\]$/&\\nopt-level = 0/' \
-                  sandbox/extensions/tea_time/Cargo.toml";
-    fs::write(&script, page_script(&steps).replace(build, &format!("{faster}\n{build}"))).unwrap();
+    fs::write(&script, without_optimization(&page_script(&steps), "tea_time")).unwrap();
 
     let mut command = installed.command("bash".as_ref());
     let programs = format!(
@@ -151,8 +155,6 @@ fn run_page(path: &str) {
         .env("CARGO_HOME", installed.outside().join("cargo"))
         .env("CARGO_NET_OFFLINE", "true");
     let mut terminal = installed.on_terminal(&mut command, (120, 50));
-    // A first build compiles the SDK.
-    terminal.set_time_limit(Duration::from_secs(300));
     for (number, step) in steps.iter().enumerate() {
         let PageStep::Commands { script, .. } = step else { continue };
         for (question, keys) in answers(script) {

@@ -1,17 +1,13 @@
 //! Tests of tasks that an extension executes: submitted by commands and agents, killed, answered.
 
-use std::time::{Duration, Instant};
-
 use mock_model::{MockModel, Step, Wire};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use test_support::{Background, TestHome, example_library};
+use test_support::{Background, TestHome, example_library, poll_until, wait_until};
 
 use crate::agents_scene::ask_agent;
 use crate::fixtures::{agent_manifest, home, shipped_manifest, start_kernel};
 
-/// The time after which a test is stuck.
-const LIMIT: Duration = Duration::from_secs(60);
 const IMPORT: &str = "importer/import";
 
 fn add_importer(home: TestHome) -> TestHome {
@@ -27,14 +23,10 @@ fn submit(home: &TestHome, input: &str) -> String {
 
 /// Waits until the JSON of a task satisfies a condition.
 fn wait_for(home: &TestHome, id: &str, condition: impl Fn(&Value) -> bool) -> Value {
-    let start = Instant::now();
-    loop {
+    poll_until("a task that meets the condition", || {
         let page = home.skillhost(["task", "show", id, "--json"]).success().json();
-        if condition(&page["task"]) {
-            return page["task"].clone();
-        }
-        assert!(start.elapsed() < LIMIT, "{page:#}");
-    }
+        if condition(&page["task"]) { Ok(page["task"].clone()) } else { Err(page) }
+    })
 }
 
 fn kill(kernel: Background) {
@@ -54,11 +46,7 @@ fn killed_import_skips_stored_steps() {
     let home = add_importer(home()).trusted();
     let kernel = start_kernel(&home);
     let id = submit(&home, r#"{"pages": 3, "hang": 2}"#);
-    let start = Instant::now();
-    while imports(&home, 2).is_empty() {
-        assert!(start.elapsed() < LIMIT, "page 2 is not imported");
-        std::thread::yield_now();
-    }
+    wait_until("the import of page 2", || !imports(&home, 2).is_empty());
     let shown = home.skillhost(["task", "show", &id]).success().stdout;
     assert!(shown.contains("progress   1 of 3: page 1"), "{shown}");
     assert!(shown.contains("3 pages") && shown.contains("ext importer/import"), "{shown}");
@@ -120,11 +108,7 @@ fn orderly_stop_continues_behind_the_step() {
 /// Returns the id of the task that retries one which was cancelled during its second page.
 fn retry_cancelled(home: &TestHome, options: &[&str]) -> (String, String) {
     let id = submit(home, r#"{"pages": 2, "hang": 2}"#);
-    let start = Instant::now();
-    while imports(home, 2).is_empty() {
-        assert!(start.elapsed() < LIMIT, "page 2 is not imported");
-        std::thread::yield_now();
-    }
+    wait_until("the import of page 2", || !imports(home, 2).is_empty());
     home.skillhost(["task", "cancel", &id]).success();
     wait_for(home, &id, |task| task["state"] == "cancelled");
     let args = ["task", "retry", &id, "--json"].into_iter().chain(options.iter().copied());

@@ -6,18 +6,15 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::os::unix::net::UnixListener;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::channel;
-use std::time::{Duration, Instant};
 
 use mock_model::{MockModel, Step, Wire};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, prlimit};
 use skillhost_control::socket_path;
 use skillhost_home::{Environment, Home, HomeSource};
-use test_support::{Background, TestHome, binary};
+use test_support::{Background, STUCK_AFTER, TestHome, binary, poll_until};
 
 use crate::fixtures::shipped_manifest;
-
-const MINUTE: Duration = Duration::from_secs(60);
 
 /// Creates a trusted home with only the shipped echo.
 fn echo_home() -> TestHome {
@@ -37,10 +34,10 @@ fn pid_of(id: u32) -> Pid {
 
 /// Waits until a kernel accepts connections.
 fn wait_until_reachable(home: &TestHome) {
-    let began = Instant::now();
-    while home.skillhost(["ext", "reload", "echo"]).status != 0 {
-        assert!(began.elapsed() < MINUTE, "no kernel answers");
-    }
+    poll_until("a reply of the kernel", || {
+        let output = home.skillhost(["ext", "reload", "echo"]);
+        if output.status == 0 { Ok(()) } else { Err(output) }
+    });
 }
 
 /// Sends SIGTERM to a kernel and panics if it does not exit.
@@ -49,7 +46,7 @@ fn terminate_kernel(mut child: Child) -> ExitStatus {
     kill_process(id, Signal::TERM).unwrap();
     let (sender, exited) = channel();
     std::thread::spawn(move || sender.send(child.wait().unwrap()));
-    exited.recv_timeout(MINUTE).unwrap_or_else(|_| {
+    exited.recv_timeout(STUCK_AFTER).unwrap_or_else(|_| {
         kill_process(id, Signal::KILL).unwrap();
         panic!("the kernel does not end");
     })

@@ -1,16 +1,12 @@
 //! Tests of several homes whose kernels share one queue in a PostgreSQL database.
 
-use std::time::{Duration, Instant};
-
 use mock_model::{MockModel, Step, Wire};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use test_support::{Background, PostgresServer, TestHome};
+use test_support::{Background, PostgresServer, TestHome, poll_until};
 
 use crate::fixtures::{agent_manifest, shipped_manifest, start_kernel};
 
-/// The time after which a test is stuck.
-const LIMIT: Duration = Duration::from_secs(60);
 /// The shortest lease.
 pub(crate) const LEASE_MS: u64 = 1_000;
 
@@ -37,14 +33,10 @@ fn find(home: &TestHome, task: &str) -> Value {
 }
 
 fn wait_for_end(home: &TestHome, task: &str) -> Value {
-    let start = Instant::now();
-    loop {
+    poll_until("the end of a task", || {
         let found = find(home, task);
-        if !found["outcome"].is_null() {
-            return found;
-        }
-        assert!(start.elapsed() < LIMIT, "{found:#}");
-    }
+        if found["outcome"].is_null() { Err(found) } else { Ok(found) }
+    })
 }
 
 pub(crate) fn signal(kernel: &Background, signal: Signal) {

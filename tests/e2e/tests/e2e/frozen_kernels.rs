@@ -6,19 +6,16 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use mock_model::{MockModel, Step};
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use test_support::{PostgresServer, TestHome};
+use test_support::{PostgresServer, TestHome, poll_until, wait_for_time};
 
 use crate::fixtures::start_kernel;
 use crate::fleet::{LEASE_MS, machine, signal, submit};
-use crate::task_kills::wait_for_time;
 
-/// The time after which a test is stuck.
-const LIMIT: Duration = Duration::from_secs(180);
 const KERNELS: usize = 4;
 /// The calls of each task, which the model answers one at a time.
 const CALLS: usize = 4;
@@ -186,10 +183,10 @@ fn count_rows(server: &PostgresServer, from: &str) -> usize {
 }
 
 fn wait_for_count(server: &PostgresServer, from: &str, wanted: usize) {
-    let start = Instant::now();
-    while count_rows(server, from) != wanted {
-        assert!(start.elapsed() < LIMIT, "{} rows of {from}", count_rows(server, from));
-    }
+    poll_until(from, || {
+        let count = count_rows(server, from);
+        if count == wanted { Ok(()) } else { Err(count) }
+    });
 }
 
 /// Checks that the journal of a home has one event about the end of each task that it has submitted,

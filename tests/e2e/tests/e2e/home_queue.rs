@@ -8,10 +8,7 @@ use skillhost_tasks::{
     Decider, Decision, DecisionOutcome, FailureReason, NewTask, Question, SqliteQueue, Task,
     TaskFilter, TaskId, TaskOutcome, TaskQueue, TaskState,
 };
-use test_support::{Background, TestHome};
-
-/// The time after which a test is stuck.
-pub(crate) const STUCK_AFTER: Duration = Duration::from_secs(30);
+use test_support::{Background, STUCK_AFTER, TestHome};
 
 /// The queue in the file of a home.
 pub(crate) struct HomeQueue {

@@ -8,13 +8,11 @@ use mock_model::{MockModel, Step, Wire};
 use skillhost_tasks::{
     ClaimFilter, NewQuestion, NewTask, NewWait, QuestionKind, Task, TaskId, TaskKind, TaskState,
 };
-use test_support::{Background, TestHome};
+use test_support::{Background, STUCK_AFTER, TestHome};
 
 use crate::fixtures::{agent_manifest, shipped_manifest, start_kernel};
 use crate::home_queue::HomeQueue;
 
-/// The time after which a test is stuck.
-const LIMIT: Duration = Duration::from_secs(60);
 /// Longer than two intervals of the engine's sweeps and one of its heartbeats.
 const IDLE: Duration = Duration::from_secs(11);
 /// The tasks that are parked in one transaction.
@@ -45,7 +43,7 @@ fn wait_for_end(queue: &HomeQueue, task: &Task) -> Task {
         if found.state.is_terminal() && outbox.is_empty() {
             return found;
         }
-        assert!(start.elapsed() < LIMIT, "{found:#?}");
+        assert!(start.elapsed() < STUCK_AFTER, "{found:#?}");
         let store = queue.queue.store();
         queue.runtime.block_on(store.wait_for_change(Duration::from_millis(200)));
     }
@@ -60,7 +58,7 @@ fn wait_without_changes(queue: &HomeQueue, time: Duration) {
         if quiet.elapsed() >= time {
             return;
         }
-        assert!(start.elapsed() < LIMIT, "the kernel does not become idle");
+        assert!(start.elapsed() < STUCK_AFTER, "the kernel does not become idle");
     }
 }
 

@@ -3,17 +3,13 @@
 
 use std::fs;
 use std::io::Write as _;
-use std::time::{Duration, Instant};
 
 use mock_model::{MockModel, Step, Wire};
-use test_support::{TestHome, example_library, program};
+use test_support::{TestHome, example_library, program, wait_until};
 
 use crate::agents_scene::{ToolBarrier, format_messages};
 use crate::fixtures::{agent_manifest, shipped_manifest};
 use crate::supervision::{ask_on_terminal, kill_kernel, start_supervised_with, wait_for_start};
-
-/// The time after which a test is stuck.
-const DEADLINE: Duration = Duration::from_secs(60);
 
 const HANG: &str = r#"{"do":"key","hang":true}"#;
 
@@ -195,11 +191,7 @@ fn killed_call_of_process_is_repeated_with_same_key() {
         let text = fs::read_to_string(home.path("sandbox/data/shop/orders")).unwrap_or_default();
         text.lines().map(str::to_owned).collect::<Vec<_>>()
     };
-    let end = Instant::now() + DEADLINE;
-    while orders().is_empty() {
-        assert!(Instant::now() < end, "the tool was not called");
-        std::thread::yield_now();
-    }
+    wait_until("the call of the tool", || !orders().is_empty());
     kill_kernel(kernel);
     assert_eq!(ask.finish().success().stdout, "It is ordered.\n");
     let orders = orders();

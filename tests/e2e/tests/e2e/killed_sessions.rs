@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use mock_model::{MockModel, MockRequest, Step, Wire};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use serde_json::Value;
-use test_support::{Background, TestHome, can_isolate, program};
+use test_support::{Background, STUCK_AFTER, TestHome, can_isolate, program, wait_until};
 
 use crate::agents_scene::last_thread;
 use crate::session_tools::{receipt_names, skills_home};
@@ -26,9 +26,6 @@ const WORKERS: usize = 2;
 
 /// The result of a call that a kill has interrupted.
 const CUT_OFF: &str = "the run was cut off before this call was answered; it may have happened";
-
-/// The time after which a test is stuck.
-const DEADLINE: Duration = Duration::from_secs(60);
 
 /// Starts a child, reports that it runs, and waits for a line that no one writes.
 const SCRIPT: &str =
@@ -162,7 +159,7 @@ impl KilledHome {
         let processes = descendants(run.id());
         // Dropped, the run is killed.
         drop(run);
-        wait_until("a process of the run survives", || !processes.iter().any(is_running));
+        wait_until("the end of the run's processes", || !processes.iter().any(is_running));
         let directories = self.run_directories();
         if call == KilledCall::Script {
             assert!(processes.len() >= 3, "the launcher, the script and its child: {processes:?}");
@@ -204,7 +201,7 @@ impl KilledHome {
         let before = self.mock.requests().len();
         let run = self.ask();
         drop(self.mock.wait_for(before + 1));
-        wait_until("a directory of a killed run stays", || self.run_directories().is_empty());
+        wait_until("the removal of a killed run's directory", || self.run_directories().is_empty());
         self.mock.release();
         run.finish().success();
         assert!(self.temporary().join(".keep").exists());
@@ -242,17 +239,7 @@ impl StartSignal {
             let _ = BufReader::new(pipe).read_line(&mut line);
             let _ = sender.send(line);
         });
-        assert_eq!(receiver.recv_timeout(DEADLINE).expect("the script runs"), "running\n");
-    }
-}
-
-/// Waits for a state that other processes bring about.
-#[track_caller]
-fn wait_until(reason: &str, is_reached: impl Fn() -> bool) {
-    let end = Instant::now() + DEADLINE;
-    while !is_reached() {
-        assert!(Instant::now() < end, "{reason}");
-        std::thread::yield_now();
+        assert_eq!(receiver.recv_timeout(STUCK_AFTER).expect("the script runs"), "running\n");
     }
 }
 

@@ -1,13 +1,10 @@
 //! A home with the channel of the library `mailbox`, and a person who writes to it.
 
-use std::time::Instant;
-
 use mock_model::{MockModel, Wire};
 use serde_json::{Value, json};
-use test_support::{TestHome, example_library};
+use test_support::{TestHome, example_library, poll_until};
 
 use crate::agents_scene::agents_home;
-use crate::home_queue::STUCK_AFTER;
 
 /// A home whose agents are reached through the channel `mailbox`.
 pub(crate) struct Mailbox {
@@ -61,15 +58,10 @@ impl Mailbox {
 
     /// Waits for a message.
     pub(crate) fn wait_for_sent(&self, condition: impl Fn(&Value) -> bool) -> Value {
-        let start = Instant::now();
-        loop {
+        poll_until("a message that meets the condition", || {
             let sent = self.sent();
-            if let Some(found) = sent.iter().rev().find(|sent| condition(sent)) {
-                return found.clone();
-            }
-            assert!(start.elapsed() < STUCK_AFTER, "{sent:#?}");
-            std::thread::yield_now();
-        }
+            sent.iter().rev().find(|sent| condition(sent)).cloned().ok_or(sent)
+        })
     }
 
     /// Waits for a message whose text contains a part.
@@ -90,18 +82,14 @@ impl Mailbox {
 
     /// Waits for the outcome of a file.
     pub(crate) fn wait_for_outcome(&self, number: usize) -> String {
-        let start = Instant::now();
         let name = format!("{number:08}.json ");
-        loop {
+        poll_until("the outcome of a file", || {
             let path = self.home.path("outcomes.txt");
             let text = std::fs::read_to_string(path).unwrap_or_default();
             let lines = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
-            if let Some(outcome) = lines.filter_map(|line| line.strip_prefix(&*name)).next_back() {
-                return outcome.trim_end().to_owned();
-            }
-            assert!(start.elapsed() < STUCK_AFTER, "{text}");
-            std::thread::yield_now();
-        }
+            let outcome = lines.filter_map(|line| line.strip_prefix(&*name)).next_back();
+            outcome.map(|outcome| outcome.trim_end().to_owned()).ok_or_else(|| text.clone())
+        })
     }
 
     /// Presses a button of a message; returns the line for the person.

@@ -7,13 +7,9 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use test_support::{Output, TestHome};
-
-/// A timeout after which a test is considered stuck.
-const TIMEOUT: Duration = Duration::from_secs(120);
+use test_support::{Output, STUCK_AFTER, TestHome, poll_until};
 
 /// The newest protocol version with an `initialize` request.
 pub(crate) const VERSION: &str = "2025-11-25";
@@ -179,7 +175,7 @@ impl Client {
 
     #[track_caller]
     fn receive(&mut self) {
-        let message = match self.lines.recv_timeout(TIMEOUT) {
+        let message = match self.lines.recv_timeout(STUCK_AFTER) {
             Ok(message) => message,
             Err(RecvTimeoutError::Timeout) => {
                 panic!("no message from the server before the timeout")
@@ -206,14 +202,9 @@ impl Client {
     /// Waits for the server to exit.
     #[track_caller]
     pub(crate) fn wait_for_exit(&mut self) -> Output {
-        let started = Instant::now();
-        let status = loop {
-            if let Some(status) = self.child.try_wait().expect("the process is ours") {
-                break status;
-            }
-            assert!(started.elapsed() < TIMEOUT, "the server does not exit");
-            std::thread::sleep(Duration::from_millis(2));
-        };
+        let status = poll_until("the exit of the server", || {
+            self.child.try_wait().expect("the process is ours").ok_or("it runs")
+        });
         let signal = || std::os::unix::process::ExitStatusExt::signal(&status).map(|s| -s);
         Output {
             status: status.code().or_else(signal).expect("a code or a signal ends a process"),

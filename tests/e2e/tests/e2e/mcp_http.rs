@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use test_support::{Background, TestHome};
+use test_support::{Background, STUCK_AFTER, TestHome};
 
 use crate::fixtures::{home, skill_md};
 use crate::mcp::{full_home, listed_home};
@@ -51,7 +51,7 @@ impl HttpServer {
 impl HttpEndpoint {
     fn connect(&self) -> TcpStream {
         let stream = TcpStream::connect(&self.address).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
+        stream.set_read_timeout(Some(STUCK_AFTER)).unwrap();
         stream
     }
 

@@ -1,16 +1,13 @@
 //! Tests of manifest fields for a process: names of tools, environment, start.
 
 use std::fs;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
-use test_support::{Output, TestHome, example_program};
+use test_support::{Output, TestHome, example_program, poll_until};
 
 use crate::fixtures::{allow_read, bind_time_filters, start_kernel};
 use crate::processes::without_level;
-
-/// A timeout that no test should reach.
-const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Creates a trusted home with an installed process `id`; `more` is appended to its manifest.
 fn add_process(home: TestHome, id: &str, mode: &str, more: &str) -> TestHome {
@@ -29,17 +26,6 @@ fn sample_home(mode: &str, more: &str) -> TestHome {
 
 fn call_tool(home: &TestHome, tool: &str, arguments: &str) -> Output {
     home.skillhost(["tool", "call", tool, arguments])
-}
-
-fn wait_until<T>(mut poll: impl FnMut() -> Option<T>) -> T {
-    let began = Instant::now();
-    loop {
-        if let Some(answer) = poll() {
-            return answer;
-        }
-        assert!(began.elapsed() < TIMEOUT, "it never happened");
-        std::thread::yield_now();
-    }
 }
 
 fn process_environment(home: &TestHome) -> Value {
@@ -159,9 +145,9 @@ fn manifest_start_timeout_applies() {
 fn failed_start_is_retried() {
     let home = sample_home("flaky", "");
     let kernel = start_kernel(&home);
-    let answer = wait_until(|| {
+    let answer = poll_until("a reply of the process", || {
         let output = call_tool(&home, "echo", r#"{"text":"hi"}"#);
-        (output.status == 0).then_some(output.stdout)
+        if output.status == 0 { Ok(output.stdout) } else { Err(output) }
     });
     assert_eq!(answer, "hi\n");
     let doctor = home.skillhost(["ext", "doctor"]).success();

@@ -3,18 +3,14 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use mock_model::{MockModel, Step, Wire};
 use serde_json::Value;
-use test_support::{Output, TestHome, example_program, program};
+use test_support::{Output, TestHome, example_program, poll_until, program, wait_until};
 
 use crate::fixtures::{
     agent_manifest, allow_read, bind_time_filters, repository_root, start_kernel,
 };
-
-/// A timeout that no test should reach.
-const TIMEOUT: Duration = Duration::from_secs(60);
 
 fn manifest(command: &str) -> String {
     format!(
@@ -65,27 +61,16 @@ fn has_process(home: &TestHome) -> bool {
     })
 }
 
-/// Polls until the closure returns a value.
-fn wait_until<T>(mut poll: impl FnMut() -> Option<T>) -> T {
-    let began = Instant::now();
-    loop {
-        if let Some(answer) = poll() {
-            return answer;
-        }
-        assert!(began.elapsed() < TIMEOUT, "it never happened");
-        std::thread::yield_now();
-    }
-}
-
 /// Returns the process's description of itself from a running kernel.
-fn call_whoami(home: &TestHome) -> Option<Value> {
+fn call_whoami(home: &TestHome) -> Result<Value, Output> {
     let output = home.skillhost(call_args("whoami", "{}"));
-    (output.status == 0).then(|| serde_json::from_str(&output.stdout).unwrap())
+    if output.status == 0 { Ok(output.json()) } else { Err(output) }
 }
 
 /// Returns what distinguishes the process from others.
 fn process_instance(home: &TestHome) -> String {
-    wait_until(|| call_whoami(home))["instance"].as_str().unwrap().to_owned()
+    let found = poll_until("a process that replies", || call_whoami(home));
+    found["instance"].as_str().unwrap().to_owned()
 }
 
 #[test]
@@ -291,7 +276,7 @@ fn process_ends_with_its_kernel() {
         process_instance(&home);
         assert!(has_process(&home));
         drop(kernel);
-        wait_until(|| (!has_process(&home)).then_some(()));
+        wait_until("the end of the process", || !has_process(&home));
     }
 }
 
@@ -305,7 +290,7 @@ fn unsandboxed_process_outlives_killed_kernel() {
     drop(kernel);
     assert!(has_process(&home));
     home.skillhost(["ext", "list"]).success();
-    wait_until(|| (!has_process(&home)).then_some(()));
+    wait_until("the end of the process", || !has_process(&home));
 }
 
 #[test]

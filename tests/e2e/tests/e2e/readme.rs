@@ -1,13 +1,12 @@
 //! The uses of the README, typed in order in one session, with an installed copy.
 
 use std::fs;
-use std::time::Duration;
 
 use mock_model::{MockModel, Step, Wire};
 use test_support::Terminal;
 
 use crate::builds::toolchain;
-use crate::documentation::{PageStep, page_script, page_steps};
+use crate::documentation::{PageStep, page_script, page_steps, without_optimization};
 use crate::fixtures::repository_root;
 use crate::install::Installation;
 use crate::self_extension::feed::Feed;
@@ -40,7 +39,8 @@ fn readme_uses_work_in_one_session() {
     let local = "&& cd ~/agents && echo 'sandbox: {extensions: {rss_monitor: {network: \
                  {allowedDomains: [127.0.0.1]}}}}' >> skillhost.yaml ";
     let text = page_script(&steps).replace("KEY=…", "KEY=example");
-    fs::write(&script, text.replace("&& cd ~/agents ", local)).unwrap();
+    let text = text.replace("&& cd ~/agents ", local);
+    fs::write(&script, without_optimization(&text, "weather")).unwrap();
     let mock = MockModel::with([Step::text("Good morning from the model.")]);
     let feed = Feed::new("First post");
 
@@ -59,7 +59,6 @@ fn readme_uses_work_in_one_session() {
         .env("SKILLHOST_MODELS__PROVIDERS__ANTHROPIC__BASE_URL", mock.base_url(Wire::Anthropic))
         .env("SKILLHOST_EXTENSIONS__RSS_MONITOR__FEEDS", format!("[\"{}\"]", feed.url()));
     let mut terminal = installed.on_terminal(&mut command, (120, 50));
-    terminal.set_time_limit(Duration::from_secs(300));
 
     let first = finish_use(&mut terminal, 0);
     assert!(first.contains("`release-notes` — Writes release notes."), "{first}");
@@ -90,8 +89,9 @@ fn readme_uses_work_in_one_session() {
     terminal.wait_for("First post");
     let sixth = finish_use(&mut terminal, 5);
     assert!(sixth.contains("rss_monitor/check"), "{sixth}");
-    let left = terminal.finish();
-    assert_eq!(left.output.status, 0, "{}", left.output.stdout);
+    // The last kernel has the terminal open.
     let stop = installed.run(["--home", "user/agents", "stop"]);
     assert_eq!(stop.status, 0, "{stop}");
+    let left = terminal.finish();
+    assert_eq!(left.output.status, 0, "{}", left.output.stdout);
 }

@@ -7,10 +7,10 @@ use mock_model::{MockModel, Step, Wire};
 use rusqlite::Connection;
 use serde_json::{Value, json};
 use skillhost_tasks::{FailureReason, NewTask, SubmitterOrigin, TaskKind, TaskOutcome, TaskState};
-use test_support::{Background, TestHome, example_library};
+use test_support::{Background, STUCK_AFTER, TestHome, example_library, poll_until, wait_until};
 
 use crate::fixtures::{agent_manifest, shipped_manifest, start_kernel};
-use crate::home_queue::{HomeQueue, STUCK_AFTER, failure_of, kill, result_of};
+use crate::home_queue::{HomeQueue, failure_of, kill, result_of};
 
 const SUBSCRIBER: &str = "looker:news:invoke_agent";
 /// A pattern that is due on one day in February of a leap year.
@@ -80,11 +80,10 @@ fn delivery_states(journal: &Connection) -> Vec<String> {
 }
 
 fn wait_for_deliveries(journal: &Connection, expected: &[&str]) {
-    let start = Instant::now();
-    while delivery_states(journal) != expected {
-        assert!(start.elapsed() < STUCK_AFTER, "{:?}", delivery_states(journal));
-        std::thread::yield_now();
-    }
+    poll_until("the states of the deliveries", || {
+        let states = delivery_states(journal);
+        if states == expected { Ok(()) } else { Err(states) }
+    });
 }
 
 /// Returns the events of a topic.
@@ -206,11 +205,9 @@ fn events_of_started_tasks_start_none() {
     let kernel = start_kernel(&home);
     let journal = open_journal(&home);
     let open = "SELECT count(*) FROM deliveries";
-    let start = Instant::now();
-    while journal.query_row(open, [], |row| row.get::<_, i64>(0)).unwrap() > 0 {
-        assert!(start.elapsed() < STUCK_AFTER);
-        std::thread::yield_now();
-    }
+    wait_until("the end of all deliveries", || {
+        journal.query_row(open, [], |row| row.get::<_, i64>(0)).unwrap() == 0
+    });
     kernel.interrupt().success();
     let inputs = queue.list().into_iter().filter(|task| task.id != own.id).map(|task| task.title);
     let mut inputs: Vec<_> = inputs.collect();

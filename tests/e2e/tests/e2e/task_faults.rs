@@ -2,18 +2,17 @@
 //! kernels, a full disk.
 
 use std::path::Path;
-use std::time::Instant;
 
 use mock_model::{MockModel, MockRequest, Step, Wire};
 use rusqlite::Connection;
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use serde_json::json;
 use skillhost_tasks::{FailureReason, NewTask, Task, TaskKind, TaskOutcome, TaskState};
-use test_support::{TestHome, binary};
+use test_support::{STUCK_AFTER, TestHome, binary, poll_until, wait_until};
 
 use crate::agents_scene::{ask_agent, last_thread};
 use crate::fixtures::{agent_manifest, shipped_manifest, start_kernel};
-use crate::home_queue::{HomeQueue, STUCK_AFTER, failure_of, result_of};
+use crate::home_queue::{HomeQueue, failure_of, result_of};
 
 const WORKER: &str = "  instructions: You work.\n  uses_tools: [core_tools, echo, tasks, kernel]\n";
 
@@ -157,11 +156,9 @@ fn wake_waits_for_thread_in_use() {
     journal.busy_timeout(STUCK_AFTER).unwrap();
     let failed = "SELECT count(*) FROM deliveries WHERE subscriber = 'kernel:user.message'
         AND error LIKE '%is in use%'";
-    let start = Instant::now();
-    while journal.query_row(failed, [], |row| row.get::<_, i64>(0)).unwrap() == 0 {
-        assert!(start.elapsed() < STUCK_AFTER);
-        std::thread::yield_now();
-    }
+    wait_until("a failed delivery", || {
+        journal.query_row(failed, [], |row| row.get::<_, i64>(0)).unwrap() > 0
+    });
     drop(open);
     kernel.line_with("kernel agent.replied");
     kernel.interrupt().success();
@@ -193,11 +190,9 @@ fn open_run_takes_notice_between_requests() {
     journal.busy_timeout(STUCK_AFTER).unwrap();
     let claimed = "SELECT count(*) FROM deliveries
         WHERE subscriber = 'kernel:task.ended' AND state = 'claimed'";
-    let start = Instant::now();
-    while journal.query_row(claimed, [], |row| row.get::<_, i64>(0)).unwrap() == 0 {
-        assert!(start.elapsed() < STUCK_AFTER);
-        std::thread::yield_now();
-    }
+    wait_until("a claimed delivery", || {
+        journal.query_row(claimed, [], |row| row.get::<_, i64>(0)).unwrap() > 0
+    });
     mock.release();
     let output = asking.finish().success();
     assert!(output.stdout.contains("They helped."), "{output}");
@@ -279,14 +274,10 @@ fn full_disk_delays_tasks() {
     let task = queue.submit(task_of("worker", "One"));
     let log = std::fs::metadata(home.path("sandbox/data/kernel/work.db-wal")).unwrap().len();
     assert!(log > 600_000, "{log}");
-    let start = Instant::now();
-    let status = loop {
-        let status = home.skillhost(["status"]);
-        if status.stdout.contains("tasks are paused: ") {
-            break status.stdout;
-        }
-        assert!(start.elapsed() < STUCK_AFTER, "{status}");
-    };
+    let status = poll_until("paused tasks", || {
+        let status = home.skillhost(["status"]).stdout;
+        if status.contains("tasks are paused: ") { Ok(status) } else { Err(status) }
+    });
     assert!(status.contains("task store"), "{status}");
     let submitted = home.skillhost(["task", "submit", "worker", "Two"]).success();
     assert!(submitted.stdout.contains("agent worker, ready"), "{submitted}");

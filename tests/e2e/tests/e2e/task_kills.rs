@@ -13,14 +13,12 @@ use skillhost_tasks::{
     Decider, Decision, EndNotice, NewTask, QuestionKind, SubmitterOrigin, Task, TaskBudget,
     TaskFilter, TaskKind, TaskOutcome, TaskQuery, TaskState, TaskSubmitter,
 };
-use test_support::{TestHome, example_library};
+use test_support::{STUCK_AFTER, TestHome, example_library, wait_for_time};
 
 use crate::agents_scene::{ask_agent, last_thread};
 use crate::fixtures::{agent_manifest, shipped_manifest, start_kernel};
 use crate::home_queue::HomeQueue;
 
-/// The time after which a test is stuck.
-const LIMIT: Duration = Duration::from_secs(120);
 /// More than any list of the test has.
 const ALL: usize = 100_000;
 /// The longest life of a kernel that works.
@@ -139,7 +137,7 @@ impl KilledHome {
             if open.len() + missing.len() < left {
                 (left, start) = (open.len() + missing.len(), Instant::now());
             }
-            if start.elapsed() > LIMIT {
+            if start.elapsed() > STUCK_AFTER {
                 let dead = self.home.skillhost(["event", "dead-letters"]).success();
                 let tail = self.home.skillhost(["event", "tail", "-n", "40"]).success();
                 panic!("no ends of {missing:?}\n{outbox:?}\n{open:#?}\n{dead}\n{tail}");
@@ -399,14 +397,6 @@ fn decide_questions(queue: &HomeQueue, deciding: &AtomicBool) {
         }
         let store = queue.queue.store();
         queue.runtime.block_on(store.wait_for_change(Duration::from_millis(200)));
-    }
-}
-
-/// Waits for a time; spinning would take the processor from the kernel.
-pub(crate) fn wait_for_time(time: Duration) {
-    let end = Instant::now() + time;
-    while let Some(left) = end.checked_duration_since(Instant::now()) {
-        std::thread::park_timeout(left);
     }
 }
 

@@ -9,11 +9,10 @@ use fake_bot_api::{ApiFault, FakeBotApi};
 use mock_model::{MockModel, Step};
 use serde_json::{Value, json};
 use skillhost_control::ChannelRole;
-use test_support::TestHome;
+use test_support::{STUCK_AFTER, TestHome, wait_for_time};
 
 use crate::channel_scene::{TOKEN, pair_people, telegram_home};
 use crate::fixtures::start_kernel;
-use crate::task_kills::wait_for_time;
 
 /// The longest life of a kernel that is killed.
 const LIFE_US: u64 = 3_000_000;
@@ -30,13 +29,7 @@ struct UpdatePlan {
 
 #[test]
 fn killed_kernel_answers_each_message_once() {
-    check_updates(&UpdatePlan {
-        updates: 60,
-        people: 4,
-        kills: 3,
-        seed: 1,
-        limit: Duration::from_secs(120),
-    });
+    check_updates(&UpdatePlan { updates: 60, people: 4, kills: 3, seed: 1, limit: STUCK_AFTER });
 }
 
 /// The complete measurement; `SKILLHOST_KILLS`, `SKILLHOST_UPDATES` and `SKILLHOST_SEED` select others.

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -13,16 +13,12 @@ use mock_model::{MockModel, Step, Wire};
 use serde_json::{Value, json};
 use sha2::Sha256;
 use skillhost_control::ChannelRole;
-use test_support::{Background, TestHome};
+use test_support::{Background, STUCK_AFTER, TestHome, poll_until, wait_until};
 
 use crate::channel_scene::{enabled_manifest, pairing_code};
 use crate::fixtures::{agent_manifest, shipped_manifest, start_kernel};
-use crate::task_kills::wait_for_time;
 
 const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
-
-/// The time after which a test is stuck.
-const LIMIT: Duration = Duration::from_secs(60);
 
 /// A received delivery.
 #[derive(Clone)]
@@ -74,7 +70,8 @@ impl DeliveryServer {
         let (list, more) = &*self.received;
         let is_wanted = |one: &&ReceivedDelivery| one.text().contains(part);
         let waiting = |list: &mut Vec<ReceivedDelivery>| !list.iter().any(|one| is_wanted(&one));
-        let (list, result) = more.wait_timeout_while(list.lock().unwrap(), LIMIT, waiting).unwrap();
+        let (list, result) =
+            more.wait_timeout_while(list.lock().unwrap(), STUCK_AFTER, waiting).unwrap();
         assert!(!result.timed_out(), "no delivery with {part}");
         list.iter().find(is_wanted).unwrap().clone()
     }
@@ -108,12 +105,8 @@ impl HookKernel {
         let text = fs::read_to_string(home.path("skillhost.yaml")).unwrap();
         let address = text.split("listen: ").nth(1).and_then(|rest| rest.lines().next());
         let address: SocketAddr = address.unwrap().parse().unwrap();
-        let start = Instant::now();
         // The service begins beside the other parts of the kernel.
-        while TcpStream::connect(address).is_err() {
-            assert!(start.elapsed() < LIMIT, "nothing listens at {address}");
-            wait_for_time(Duration::from_millis(20));
-        }
+        poll_until("a service that listens", || TcpStream::connect(address));
         Self { kernel, address }
     }
 
@@ -256,12 +249,10 @@ fn flood_is_told_when_to_retry() {
         assert!(response.starts_with("HTTP/1.1 429 ") && number > 31, "{number}: {response}");
         let wait = response.lines().find_map(|line| line.strip_prefix("retry-after: "));
         assert!((1..=2).contains(&wait.unwrap().parse::<u64>().unwrap()), "{response}");
-        let start = Instant::now();
         // The same request, which is no copy of one that was received.
-        while running.send("ci", &id, time, &signature, &body) == 429 {
-            assert!(start.elapsed() < LIMIT, "{response}");
-            wait_for_time(Duration::from_millis(100));
-        }
+        wait_until("a request that is accepted", || {
+            running.send("ci", &id, time, &signature, &body) != 429
+        });
         server.wait_for_text(&format!("Echo: {body}"));
         break;
     }

@@ -20,7 +20,7 @@ use tokio::time::Instant;
 use crate::api_state::{ApiError, ApiFault, ApiState, BotCall};
 
 /// The time after which a test is stuck; no test depends on it.
-const STUCK_LIMIT: Duration = Duration::from_secs(60);
+const STUCK_AFTER: Duration = Duration::from_secs(300);
 
 /// A server that plays the Bot API; it ends when this is dropped.
 pub struct FakeBotApi {
@@ -173,7 +173,7 @@ impl FakeBotApi {
         subject: &str,
     ) -> MutexGuard<'_, ApiState> {
         let waited =
-            self.shared.called.wait_timeout_while(self.shared.lock(), STUCK_LIMIT, condition);
+            self.shared.called.wait_timeout_while(self.shared.lock(), STUCK_AFTER, condition);
         let (state, result) = waited.unwrap_or_else(PoisonError::into_inner);
         assert!(!result.timed_out(), "no {subject} after {:?}", state.calls.last());
         state

@@ -23,7 +23,7 @@ use crate::step::{Deed, End, Hold, Reply, Step};
 use crate::wire::Wire;
 
 /// The timeout of [`MockModel::wait_for`]; no test depends on it.
-const PATIENCE: Duration = Duration::from_secs(60);
+const STUCK_AFTER: Duration = Duration::from_secs(300);
 
 /// A server that plays models; it ends when this is dropped.
 pub struct MockModel {
@@ -139,8 +139,10 @@ impl MockModel {
     #[must_use]
     pub fn wait_for(&self, count: usize) -> Vec<MockRequest> {
         let inner = self.shared.inner();
-        let waited =
-            self.shared.more.wait_timeout_while(inner, PATIENCE, |inner| inner.asked.len() < count);
+        let waited = self
+            .shared
+            .more
+            .wait_timeout_while(inner, STUCK_AFTER, |inner| inner.asked.len() < count);
         let (inner, result) = waited.unwrap_or_else(PoisonError::into_inner);
         assert!(!result.timed_out(), "{} of {count} requests came", inner.asked.len());
         inner.asked.clone()
