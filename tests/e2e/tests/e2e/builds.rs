@@ -15,8 +15,8 @@ use crate::fixtures::{agent_manifest, home, repository_root, shipped_manifest};
 /// Variables that cargo requires; the environment of the tests is private.
 const TOOLCHAIN: [(&str, &str); 2] = [("CARGO_HOME", ".cargo"), ("RUSTUP_HOME", ".rustup")];
 
-/// A profile that compiles quickly, also for the SDK.
-const PROFILE: &str = "[profile.release]\nopt-level = 0\n";
+/// A profile that compiles quickly, also for the SDK: the one of the templates without optimization.
+const PROFILE: &str = "[profile.release]\nopt-level = 0\npanic = \"unwind\"\nstrip = \"symbols\"\n";
 
 fn cargo_toml(name: &str) -> String {
     format!(
@@ -76,48 +76,64 @@ pub(crate) fn toolchain() -> Vec<(&'static str, PathBuf)> {
     variables
 }
 
-/// Returns the shared target directory with the SDK already built. The SDK takes long to compile,
-/// and a program with a timeout must not wait for it.
-fn shared_target() -> PathBuf {
-    let target = profile_dir().join("../e2e-builds");
-    let warm = target.join("warm");
-    fs::create_dir_all(warm.join("src")).unwrap();
-    let sdk = format!("{{ path = {:?} }}", repository_root().join("kernel/sdk"));
-    let text = cargo_toml("warm").replace("\"*\"", &sdk).replace(PROFILE, "") + PROFILE;
-    for (path, text) in
-        [("Cargo.toml", text + "panic = \"unwind\"\n[workspace]\n"), ("src/lib.rs", String::new())]
-    {
-        // Another test may use this crate for its build, so unchanged files are not written.
-        let path = warm.join(path);
-        if fs::read_to_string(&path).ok().as_ref() != Some(&text) {
-            fs::write(path, text).unwrap();
-        }
-    }
-    let lock = warm.join("Cargo.lock");
-    if !lock.exists() {
-        fs::copy(repository_root().join("Cargo.lock"), lock).unwrap();
-    }
-    let output = Command::new("cargo")
+/// Returns a command that builds a crate with the environment and the profile that `ext build` and
+/// [`PROFILE`] have, so that both use the same dependencies.
+pub(crate) fn cargo_build(manifest: &Path, target: &Path) -> Command {
+    let mut command = Command::new("cargo");
+    command
         .args(["build", "--release", "--offline", "--quiet", "--manifest-path"])
-        .arg(warm.join("Cargo.toml"))
+        .arg(manifest)
         .arg("--target-dir")
-        .arg(&target)
+        .arg(target)
         .env_clear()
         .envs(std::env::var_os("PATH").map(|path| ("PATH", path)))
         .envs(toolchain())
         .env("CARGO_INCREMENTAL", "0")
-        .current_dir("/")
-        .output()
-        .expect("cargo starts");
+        .env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "0")
+        .current_dir("/");
+    command
+}
+
+/// Returns the shared target directory with the SDK already built. The SDK takes long to compile,
+/// and a program with a timeout must not wait for it.
+pub(crate) fn shared_target() -> PathBuf {
+    let target = profile_dir().join("../e2e-builds");
+    let warm = target.join("warm");
+    fs::create_dir_all(warm.join("src")).unwrap();
+    // Several tests prepare the directory at the same time.
+    let preparation = File::create(target.join("warm.lock")).unwrap();
+    preparation.lock().unwrap();
+    let sdk = format!("{{ path = {:?} }}", repository_root().join("kernel/sdk"));
+    let text = cargo_toml("warm").replace("\"*\"", &sdk).replace(PROFILE, "") + PROFILE;
+    let write_changed = |path: &str, text: &str| {
+        let path = warm.join(path);
+        let is_changed = fs::read_to_string(&path).ok().as_deref() != Some(text);
+        if is_changed {
+            fs::write(path, text).unwrap();
+        }
+        is_changed
+    };
+    write_changed("Cargo.toml", &(text + "[workspace]\n"));
+    write_changed("src/lib.rs", "");
+    // Cargo removes what this crate does not need from its copy.
+    let locked = fs::read_to_string(repository_root().join("Cargo.lock")).unwrap();
+    if write_changed("workspace.lock", &locked) {
+        fs::write(warm.join("Cargo.lock"), locked).unwrap();
+    }
+    let output = cargo_build(&warm.join("Cargo.toml"), &target).output().expect("cargo starts");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     fs::canonicalize(target).unwrap()
 }
 
 /// Lets a home build into the shared target directory.
-pub(crate) fn with_target(home: TestHome) -> TestHome {
-    let builds = home.path("sandbox/data/kernel/builds");
+pub(crate) fn share_target(home: &Path) {
+    let builds = home.join("sandbox/data/kernel/builds");
     fs::create_dir_all(&builds).unwrap();
     symlink(shared_target(), builds.join(".target")).unwrap();
+}
+
+pub(crate) fn with_target(home: TestHome) -> TestHome {
+    share_target(&home.path(""));
     home
 }
 
@@ -203,7 +219,7 @@ fn extension_templates_build_and_load() {
         for file in ["manifest.yaml", "Cargo.toml", "src/lib.rs"] {
             let text = fs::read_to_string(templates.join(template).join(file)).unwrap();
             // The template is unchanged except for a faster profile.
-            let text = text.replace("strip = \"symbols\"", "opt-level = 0");
+            let text = text.replace("[profile.release]\n", "[profile.release]\nopt-level = 0\n");
             home.write(format!("sandbox/extensions/{id}/{file}"), text);
         }
         let built = build_extension(&home, id).success();

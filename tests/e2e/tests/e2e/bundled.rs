@@ -9,7 +9,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 use test_support::{Background, Output, TestHome, binary};
 
-use crate::builds::toolchain;
+use crate::builds::{share_target, shared_target, toolchain};
 use crate::fixtures::bind_time_filters;
 use crate::install::{Installation, files};
 use crate::mcp_client::{Client, texts};
@@ -24,6 +24,8 @@ pub(crate) fn is_bundled() -> bool {
 struct LonelyProgram {
     place: TestHome,
     program: PathBuf,
+    /// The directory for caches of the user.
+    caches: PathBuf,
 }
 
 impl LonelyProgram {
@@ -36,12 +38,14 @@ impl LonelyProgram {
         let program = place.outside().join("bin/skillhost");
         fs::create_dir(program.parent().unwrap()).unwrap();
         fs::copy(binary(), &program).unwrap();
-        Some(Self { place, program })
+        let caches = place.outside().join("user/.cache");
+        Some(Self { place, program, caches })
     }
 
     /// Returns a command in a directory from which no home is found.
     fn command<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Command {
         let mut command = self.place.command_of(&self.program);
+        command.env("XDG_CACHE_HOME", &self.caches);
         command.current_dir(self.place.outside()).args(args);
         command
     }
@@ -64,7 +68,7 @@ impl LonelyProgram {
     }
 
     fn cache(&self) -> PathBuf {
-        self.place.outside().join("user/.cache/skillhost/bundled")
+        self.caches.join("skillhost/bundled")
     }
 
     /// Returns the only directory of unpacked files.
@@ -280,28 +284,29 @@ fn unusable_cache_is_reported() {
 }
 
 /// The first extension is built with the sources of the SDK that the program contains. The crates
-/// are those that cargo has fetched for the program.
+/// are those that cargo has fetched for the program, and other tests may have compiled them already.
+/// The sources are in a directory that stays, so that they are compiled once for each program.
 #[test]
 fn unpacked_sdk_builds_extension() {
-    let Some(lonely) = LonelyProgram::new() else { return };
+    let Some(mut lonely) = LonelyProgram::new() else { return };
+    lonely.caches = shared_target().join("caches");
     lonely.run(["init", "mine"]).success();
-    lonely.on_home(&["ext", "new", "tea_time"]).success();
-    let manifest = lonely.home_dir().join("sandbox/extensions/tea_time/Cargo.toml");
+    lonely.on_home(&["ext", "new", "coffee_time"]).success();
+    let manifest = lonely.home_dir().join("sandbox/extensions/coffee_time/Cargo.toml");
     let text = fs::read_to_string(&manifest).unwrap();
-    let sdk = lonely.unpacked().join("sdk/sdk");
-    assert!(
-        text.contains(&format!("skillhost-sdk = {{ path = \"{}\" }}", sdk.display())),
-        "{text}"
-    );
+    let (_, sdk) = text.split_once("skillhost-sdk = { path = \"").unwrap();
+    let sdk = Path::new(sdk.split('"').next().unwrap());
+    assert!(sdk.starts_with(lonely.cache()) && sdk.ends_with("sdk/sdk"), "{text}");
     let text = text.replace("[profile.release]\n", "[profile.release]\nopt-level = 0\n");
     fs::write(&manifest, text).unwrap();
-    let build = ["--home", "mine", "ext", "build", "tea_time", "--yes"];
+    share_target(&lonely.home_dir());
+    let build = ["--home", "mine", "ext", "build", "coffee_time", "--yes"];
     let mut command = lonely.command(build);
     let toolchain = toolchain().into_iter().filter(|(name, _)| !name.starts_with("SKILLHOST"));
     let built = lonely.place.start(command.envs(toolchain)).finish();
     built.success();
     let called = lonely.on_home(&["tool", "list", "--json"]).success();
-    assert!(called.stdout.contains("tea_time"), "{called}");
+    assert!(called.stdout.contains("coffee_time"), "{called}");
 }
 
 /// An installation and the program have the same files.

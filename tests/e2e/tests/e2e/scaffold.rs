@@ -3,31 +3,24 @@
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-use test_support::{Output, TestHome, profile_dir, program};
+use test_support::{Output, TestHome, program};
 
+use crate::builds::{cargo_build, shared_target};
 use crate::fixtures::{home, repository_root, start_kernel};
 
-/// Builds a new extension offline with the versions of the repository and returns its library.
-///
-/// The dependencies are built only once, in a directory below the target directory.
+/// Builds a new extension offline with the versions of the repository and returns its library. The
+/// dependencies are built once for all tests.
 fn build_crate(crate_dir: &Path) -> PathBuf {
     let id = crate_dir.file_name().unwrap().to_str().unwrap();
     let library = format!("lib{}.so", id.replace('-', "_"));
-    let target = profile_dir().join("../e2e-scaffold");
-    let output = Command::new(env!("CARGO"))
-        .args(["build", "--offline", "--quiet", "--manifest-path"])
-        .arg(crate_dir.join("Cargo.toml"))
-        .env("CARGO_TARGET_DIR", &target)
-        .env("CARGO_PROFILE_DEV_DEBUG", "false")
-        .env("CARGO_INCREMENTAL", "0")
-        .output()
-        .expect("cargo starts");
+    let target = shared_target();
+    let mut build = cargo_build(&crate_dir.join("Cargo.toml"), &target);
+    let output = build.output().expect("cargo starts");
     let messages = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{messages}");
     assert_eq!(messages, "", "a scaffold builds without warnings");
-    target.join("debug").join(library)
+    target.join("release").join(library)
 }
 
 /// Copies a library next to the manifest of its extension and approves it.

@@ -16,6 +16,7 @@ skillhost-sdk = { path = "SDK_PATH" }
 [profile.release]
 opt-level = 0
 panic = "unwind"
+strip = "symbols"
 
 [workspace]
 "#;
