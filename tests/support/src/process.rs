@@ -48,7 +48,8 @@ impl Output {
 }
 
 /// Returns the code of [`Output::status`].
-pub(crate) fn to_exit_code(status: ExitStatus) -> i32 {
+#[must_use]
+pub fn to_exit_code(status: ExitStatus) -> i32 {
     let signal = || status.signal().map(|signal| -signal);
     status.code().or_else(signal).expect("a code or a signal ends a process")
 }

@@ -37,8 +37,3 @@ pub fn poll_until<T, E: Debug>(awaited: &str, mut poll: impl FnMut() -> Result<T
 pub fn wait_until(awaited: &str, mut is_reached: impl FnMut() -> bool) {
     poll_until(awaited, || if is_reached() { Ok(()) } else { Err("not reached") });
 }
-
-/// Waits for a time, without taking the processor from other processes as a loop would.
-pub fn wait_for_time(time: Duration) {
-    sleep(time);
-}

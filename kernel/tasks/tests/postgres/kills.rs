@@ -9,6 +9,7 @@ use skillhost_tasks::{
     Operation, OperationOutcome, PostgresAddress, PostgresQueue, QueryResult, QuestionKind, Queue,
     ReleaseReason, TaskAmounts, TaskClaim, TaskId, TaskKind, TaskOutcome, TaskQuery, TaskSubmitter,
 };
+use test_support::STUCK_AFTER;
 use tokio_postgres::Client;
 
 use super::differential::dump;
@@ -16,8 +17,6 @@ use super::server::PrivateServer;
 
 /// The time of the clocks.
 const NOW: u64 = 1_000_000;
-/// The limit of the wait for the client.
-const TIMEOUT: Duration = Duration::from_secs(30);
 /// A deferred trigger waits for a lock within the commit.
 const TRIGGERS: &str = "CREATE FUNCTION wait_in_commit() RETURNS trigger LANGUAGE plpgsql AS $$
     BEGIN PERFORM pg_advisory_xact_lock_shared(4711); RETURN NULL; END $$;";
@@ -145,7 +144,7 @@ async fn wait_for_sessions(admin: &Client, condition: &str, is_reached: impl Fn(
     );
     let start = Instant::now();
     while !is_reached(admin.query_one(&statement, &[]).await.unwrap().get(0)) {
-        assert!(start.elapsed() < TIMEOUT, "{condition}");
+        assert!(start.elapsed() < STUCK_AFTER, "{condition}");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }

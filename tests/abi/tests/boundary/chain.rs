@@ -3,7 +3,7 @@
 use skillhost_agents::TurnRequest;
 use skillhost_core::{ContextBlock, ContextOutcome, KernelError, KernelLimits};
 use skillhost_payload::ErrorKind;
-use test_support::TestHome;
+use test_support::{STUCK_AFTER, TestHome};
 
 use crate::fixture::{Gate, KernelFixture, SOON, misbehaving, patient};
 
@@ -114,7 +114,6 @@ async fn unknown_agent_names_similar_ones() {
 
 /// Requests blocks until a provider replies again.
 async fn answered_again(fixture: &KernelFixture) -> Vec<(i32, String)> {
-    let minute = std::time::Duration::from_secs(60);
     let asking = async {
         loop {
             let turn = fixture
@@ -129,7 +128,7 @@ async fn answered_again(fixture: &KernelFixture) -> Vec<(i32, String)> {
             }
         }
     };
-    tokio::time::timeout(minute, asking).await.expect("the provider is let go")
+    tokio::time::timeout(STUCK_AFTER, asking).await.expect("the provider is let go")
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

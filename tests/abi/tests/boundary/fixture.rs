@@ -8,7 +8,7 @@ use skillhost_core::{KernelError, KernelLimits};
 use skillhost_home::{Home, HomeSource, Settings};
 use skillhost_kernel::{BootOptions, Kernel};
 use skillhost_payload::{CallContext, CallOrigin, ErrorKind, Event};
-use test_support::{TestHome, example_library};
+use test_support::{STUCK_AFTER, TestHome, example_library};
 use tokio::io::AsyncBufReadExt as _;
 use tokio::io::{AsyncReadExt as _, BufReader};
 use tokio::net::{UnixListener, UnixStream};
@@ -144,8 +144,7 @@ pub(crate) fn operator() -> CallContext {
 
 /// Waits for a quick operation: a broken one fails the test instead of hanging.
 async fn within<T>(what: impl Future<Output = T>) -> T {
-    let minute = Duration::from_secs(60);
-    tokio::time::timeout(minute, what).await.expect("what the test waits for happens")
+    tokio::time::timeout(STUCK_AFTER, what).await.expect("what the test waits for happens")
 }
 
 /// Waits for the next event of a topic.

@@ -7,6 +7,7 @@ use skillhost_core::KernelLimits;
 use skillhost_events::{Journal, TailQuery, topic};
 use skillhost_home::{Home, HomeSource};
 use skillhost_payload::ErrorKind;
+use test_support::STUCK_AFTER;
 
 use crate::fixture::{Gate, KernelFixture, SOON, home_with, misbehaving, next, patient};
 
@@ -69,13 +70,12 @@ fn fault(fixture: &KernelFixture, statement: &str) -> impl FnOnce() + use<> {
 
 /// Waits until the kernel reports the state of its delivery.
 async fn until_delivery_fails(fixture: &KernelFixture, fails: bool) {
-    let minute = Duration::from_secs(60);
     let waiting = async {
         while fixture.kernel.delivery_problem().is_some() != fails {
-            tokio::task::yield_now().await;
+            tokio::time::sleep(Duration::from_millis(2)).await;
         }
     };
-    tokio::time::timeout(minute, waiting).await.expect("the kernel looks twice a second");
+    tokio::time::timeout(STUCK_AFTER, waiting).await.expect("the kernel looks twice a second");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -11,13 +11,11 @@ use skillhost_tasks::{
     Decider, Decision, FailureReason, NewTask, Task, TaskBudget, TaskKind, TaskOutcome, TaskQueue,
     TaskState,
 };
-use test_support::{TestHome, example_library};
+use test_support::{STUCK_AFTER, TestHome, example_library};
 
 use crate::fixture::{KernelFixture, misbehaving};
 
 const IMPORT: &str = "importer/import";
-/// The time after which a test is stuck.
-const LIMIT: Duration = Duration::from_secs(60);
 
 /// A home with the extension `importer`, and one with another.
 fn importer_home() -> TestHome {
@@ -50,7 +48,7 @@ impl KernelFixture {
             if condition(&found) {
                 return found;
             }
-            assert!(start.elapsed() < LIMIT, "{found:#?}");
+            assert!(start.elapsed() < STUCK_AFTER, "{found:#?}");
             self.queue().store().wait_for_change(Duration::from_millis(200)).await;
         }
     }

@@ -6,11 +6,10 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
 use base64::Engine as _;
 use serde_json::{Value, json};
-use test_support::{STUCK_AFTER, TestHome, wait_for_time, wait_until};
+use test_support::{STUCK_AFTER, TestHome, wait_until};
 
 use crate::console_client::ConsoleAddress;
 
@@ -148,14 +147,7 @@ impl Browser {
     /// Evaluates until the result is `true`; the page changes in the background.
     #[track_caller]
     pub(crate) fn wait_until(&self, script: &str) {
-        wait_until(script, || {
-            let is_true = self.evaluate(script) == true;
-            if !is_true {
-                // Each poll takes the browser some time.
-                wait_for_time(Duration::from_millis(50));
-            }
-            is_true
-        });
+        wait_until(script, || self.evaluate(script) == true);
     }
 
     fn find(&self, selector: &str) -> String {

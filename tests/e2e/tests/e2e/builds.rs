@@ -104,7 +104,7 @@ pub(crate) fn shared_target() -> PathBuf {
     let preparation = File::create(target.join("warm.lock")).unwrap();
     preparation.lock().unwrap();
     let sdk = format!("{{ path = {:?} }}", repository_root().join("kernel/sdk"));
-    let text = cargo_toml("warm").replace("\"*\"", &sdk).replace(PROFILE, "") + PROFILE;
+    let text = cargo_toml("warm").replace("\"*\"", &sdk) + "[workspace]\n";
     let write_changed = |path: &str, text: &str| {
         let path = warm.join(path);
         let is_changed = fs::read_to_string(&path).ok().as_deref() != Some(text);
@@ -113,7 +113,7 @@ pub(crate) fn shared_target() -> PathBuf {
         }
         is_changed
     };
-    write_changed("Cargo.toml", &(text + "[workspace]\n"));
+    write_changed("Cargo.toml", &text);
     write_changed("src/lib.rs", "");
     // Cargo removes what this crate does not need from its copy.
     let locked = fs::read_to_string(repository_root().join("Cargo.lock")).unwrap();
@@ -125,15 +125,16 @@ pub(crate) fn shared_target() -> PathBuf {
     fs::canonicalize(target).unwrap()
 }
 
-/// Lets a home build into the shared target directory.
-pub(crate) fn share_target(home: &Path) {
+/// Lets the home in a directory build into the shared target directory.
+pub(crate) fn link_shared_target(home: &Path) {
     let builds = home.join("sandbox/data/kernel/builds");
     fs::create_dir_all(&builds).unwrap();
     symlink(shared_target(), builds.join(".target")).unwrap();
 }
 
+/// Lets a home build into the shared target directory.
 pub(crate) fn with_target(home: TestHome) -> TestHome {
-    share_target(&home.path(""));
+    link_shared_target(&home.path(""));
     home
 }
 

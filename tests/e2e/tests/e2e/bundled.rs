@@ -9,7 +9,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 use test_support::{Background, Output, TestHome, binary};
 
-use crate::builds::{share_target, shared_target, toolchain};
+use crate::builds::{link_shared_target, shared_target, toolchain};
 use crate::fixtures::bind_time_filters;
 use crate::install::{Installation, files};
 use crate::mcp_client::{Client, texts};
@@ -299,7 +299,7 @@ fn unpacked_sdk_builds_extension() {
     assert!(sdk.starts_with(lonely.cache()) && sdk.ends_with("sdk/sdk"), "{text}");
     let text = text.replace("[profile.release]\n", "[profile.release]\nopt-level = 0\n");
     fs::write(&manifest, text).unwrap();
-    share_target(&lonely.home_dir());
+    link_shared_target(&lonely.home_dir());
     let build = ["--home", "mine", "ext", "build", "coffee_time", "--yes"];
     let mut command = lonely.command(build);
     let toolchain = toolchain().into_iter().filter(|(name, _)| !name.starts_with("SKILLHOST"));

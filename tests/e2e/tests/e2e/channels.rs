@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use mock_model::{MockModel, Step};
 use serde_json::{Value, json};
-use test_support::{TestHome, poll_until, wait_for_time};
+use test_support::{TestHome, poll_until};
 
 use crate::fixtures::start_kernel;
 use crate::home_queue::{HomeQueue, kill};
@@ -167,7 +167,7 @@ fn kills_lose_and_double_no_message() {
         if message % 4 == 3 {
             mailbox.wait_for_text(&format!("Echo: Message {}.", message - 2));
             let pause = std::time::Duration::from_millis(message * 7 % 120);
-            wait_for_time(pause);
+            std::thread::sleep(pause);
             kill(kernel);
             kernel = start_kernel(home);
         }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use mock_model::{MockModel, Step};
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use test_support::{PostgresServer, TestHome, poll_until, wait_for_time};
+use test_support::{PostgresServer, TestHome, poll_until};
 
 use crate::fixtures::start_kernel;
 use crate::fleet::{LEASE_MS, machine, signal, submit};
@@ -99,7 +99,7 @@ fn check_freezes(tasks: usize, rounds: usize, seed: u64) {
         scope.spawn(|| {
             while is_working.load(Ordering::Relaxed) {
                 mock.release();
-                wait_for_time(REPLY_INTERVAL);
+                std::thread::sleep(REPLY_INTERVAL);
             }
         });
         let mut random = RandomNumbers(seed);
@@ -110,11 +110,11 @@ fn check_freezes(tasks: usize, rounds: usize, seed: u64) {
                 signal(&kernels[at], Signal::STOP);
             }
             let beyond = u64::try_from(100 + random.below(400)).unwrap();
-            wait_for_time(Duration::from_millis(LEASE_MS + beyond));
+            std::thread::sleep(Duration::from_millis(LEASE_MS + beyond));
             for at in [second, first] {
                 signal(&kernels[at], Signal::CONT);
             }
-            wait_for_time(Duration::from_millis(u64::try_from(random.below(300)).unwrap()));
+            std::thread::sleep(Duration::from_millis(u64::try_from(random.below(300)).unwrap()));
         }
         wait_for_count(&server, "tasks WHERE state NOT IN ('completed', 'failed')", 0);
         wait_for_count(&server, "outbox", 0);

@@ -22,9 +22,16 @@ impl Installation {
     pub(crate) fn new() -> Self {
         let place = TestHome::new();
         let prefix = place.outside().join("prefix");
+        let installed = Self { place, prefix };
+        installed.install();
+        installed
+    }
+
+    /// Installs the files of the build, also over those of an earlier call.
+    fn install(&self) {
         let profile = profile_dir();
         let mut xtask = Command::new(profile.join("xtask"));
-        xtask.args(["install", "--no-build", "--prefix"]).arg(&prefix);
+        xtask.args(["install", "--no-build", "--prefix"]).arg(&self.prefix);
         if profile.ends_with("debug") {
             xtask.arg("--debug");
         }
@@ -32,7 +39,6 @@ impl Installation {
         let output =
             output.expect("xtask is built; run `cargo xtask test` or cargo build -p xtask");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        Self { place, prefix }
     }
 
     /// Runs the installed program in a directory from which no home is found.
@@ -176,6 +182,25 @@ fn installation_contains_every_library_and_page() {
         let script = installed.run(["completions", shell]).success().stdout;
         assert_eq!(fs::read_to_string(installed.prefix.join(path)).unwrap(), script, "{shell}");
     }
+}
+
+#[test]
+fn second_installation_has_same_files() {
+    let installed = Installation::new();
+    let first = files(&installed.prefix);
+    // An interrupted command left this file.
+    let program = installed.prefix.join("bin/skillhost");
+    fs::write(program.with_extension("new"), "").unwrap();
+    installed.install();
+    assert_eq!(files(&installed.prefix), first);
+    // Another program is replaced, not written into: it may be running.
+    let other = installed.outside().join("other");
+    fs::write(&other, "other").unwrap();
+    fs::remove_file(&program).unwrap();
+    fs::hard_link(&other, &program).unwrap();
+    installed.install();
+    assert_eq!(fs::read_to_string(&other).unwrap(), "other");
+    installed.run(["--version"]).success();
 }
 
 /// Returns the targets of the relative links in a page, without those in code.

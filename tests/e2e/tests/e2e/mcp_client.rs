@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::JoinHandle;
 
 use serde_json::{Value, json};
-use test_support::{Output, STUCK_AFTER, TestHome, poll_until};
+use test_support::{Output, STUCK_AFTER, TestHome, poll_until, to_exit_code};
 
 /// The newest protocol version with an `initialize` request.
 pub(crate) const VERSION: &str = "2025-11-25";
@@ -205,9 +205,8 @@ impl Client {
         let status = poll_until("the exit of the server", || {
             self.child.try_wait().expect("the process is ours").ok_or("it runs")
         });
-        let signal = || std::os::unix::process::ExitStatusExt::signal(&status).map(|s| -s);
         Output {
-            status: status.code().or_else(signal).expect("a code or a signal ends a process"),
+            status: to_exit_code(status),
             stdout: String::new(),
             stderr: self.errors.take().expect("it ends once").join().expect("it only reads"),
         }

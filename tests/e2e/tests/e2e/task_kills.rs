@@ -13,7 +13,7 @@ use skillhost_tasks::{
     Decider, Decision, EndNotice, NewTask, QuestionKind, SubmitterOrigin, Task, TaskBudget,
     TaskFilter, TaskKind, TaskOutcome, TaskQuery, TaskState, TaskSubmitter,
 };
-use test_support::{STUCK_AFTER, TestHome, example_library, wait_for_time};
+use test_support::{STUCK_AFTER, TestHome, example_library};
 
 use crate::agents_scene::{ask_agent, last_thread};
 use crate::fixtures::{agent_manifest, shipped_manifest, start_kernel};
@@ -111,9 +111,9 @@ impl KilledHome {
             // Every fifth is killed while it starts.
             if random.below(5) > 0 {
                 kernel.line_with("running; Ctrl-C ends it");
-                wait_for_time(Duration::from_micros(random.below(LIFE_US)));
+                std::thread::sleep(Duration::from_micros(random.below(LIFE_US)));
             } else {
-                wait_for_time(Duration::from_micros(random.below(START_US)));
+                std::thread::sleep(Duration::from_micros(random.below(START_US)));
             }
             // Dropped, the kernel is killed.
             drop(kernel);

@@ -9,7 +9,7 @@ use fake_bot_api::{ApiFault, FakeBotApi};
 use mock_model::{MockModel, Step};
 use serde_json::{Value, json};
 use skillhost_control::ChannelRole;
-use test_support::{STUCK_AFTER, TestHome, wait_for_time};
+use test_support::{STUCK_AFTER, TestHome};
 
 use crate::channel_scene::{TOKEN, pair_people, telegram_home};
 use crate::fixtures::start_kernel;
@@ -92,7 +92,7 @@ fn check_updates(plan: &UpdatePlan) {
         }
         let kernel = home.start(home.command().arg("run"));
         kernel.line_with("running; Ctrl-C ends it");
-        wait_for_time(Duration::from_micros(random.below(LIFE_US)));
+        std::thread::sleep(Duration::from_micros(random.below(LIFE_US)));
         // Dropped, the kernel is killed.
         drop(kernel);
     }
@@ -155,7 +155,7 @@ fn wait_for_replies(home: &TestHome, api: &FakeBotApi, pushed: &[(i64, i64)], li
                 home.skillhost(["event", "retry", &letter["id"].to_string()]).success();
             }
         }
-        wait_for_time(Duration::from_millis(500));
+        std::thread::sleep(Duration::from_millis(500));
     }
 }
 
