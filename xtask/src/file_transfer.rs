@@ -20,7 +20,9 @@ impl FileTransfer {
     /// Creates `to`, which must not exist.
     pub(crate) fn create(self, from: &Path, to: &Path) -> Result<()> {
         if self == Self::Copy || fs::hard_link(from, to).is_err() {
-            fs::copy(from, to).map_err(|error| format!("{}: {error}", from.display()))?;
+            fs::copy(from, to).map_err(|error| {
+                format!("{} is not copied to {}: {error}", from.display(), to.display())
+            })?;
         }
         Ok(())
     }

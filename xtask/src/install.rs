@@ -209,14 +209,14 @@ pub(crate) fn copy(from: &Path, to: &Path) -> Result<()> {
 /// Replaces a file, and creates the directories above it.
 fn replace(from: &Path, to: &Path, transfer: FileTransfer) -> Result<()> {
     if let Some(folder) = to.parent() {
-        fs::create_dir_all(folder)?;
+        fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     }
     // A running copy must not be written into: its pages are mapped.
     let temporary = to.with_extension("new");
     // An earlier command may have been interrupted.
     let _ = fs::remove_file(&temporary);
     transfer.create(from, &temporary)?;
-    fs::rename(&temporary, to)?;
+    fs::rename(&temporary, to).map_err(|error| format!("{}: {error}", to.display()))?;
     if transfer == FileTransfer::Link {
         // Nothing is renamed if both are links to the same file.
         let _ = fs::remove_file(&temporary);
