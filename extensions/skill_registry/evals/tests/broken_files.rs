@@ -49,18 +49,19 @@ fn valid_files_have_no_findings() {
 
 #[test]
 fn each_wrong_line_is_named() {
-    let changes: [(&str, &str, bool); 8] = [
-        ("\"query\"", "\"question\"", true),
-        ("\"should_trigger\": ", "\"should_trigger\": 1", true),
-        ("\"query\": ", "\"query\" ", true),
-        ("}", "}}", true),
-        ("\"id\": ", "\"identity\": ", false),
-        ("\"prompt\": \"", "\"prompt\": [\"", false),
-        ("\"type\": \"contains\"", "\"type\": \"equals\"", false),
-        ("\"says ", "\"says \\x ", false),
+    // What is replaced, by what, the text that ends before the position, and the kind of file.
+    let changes: [(&str, &str, &str, bool); 8] = [
+        ("\"query\"", "\"question\"", "  ", true),
+        ("\"should_trigger\": ", "\"should_trigger\": 1", "\"should_trigger\": 1", true),
+        ("\"query\": ", "\"query\" ", "\"query\" ", true),
+        ("}", "}}", "}", true),
+        ("\"id\": ", "\"identity\": ", "  ", false),
+        ("\"prompt\": \"", "\"prompt\": [\"", "\"assertions\"", false),
+        ("\"type\": \"contains\"", "\"type\": \"equals\"", "\"type\": ", false),
+        ("\"says ", "\"says \\x ", "\\", false),
     ];
     let mut files = 0;
-    for (from, to, is_triggers) in changes {
+    for (from, to, before, is_triggers) in changes {
         for line in 0..25 {
             let mut lines = if is_triggers { trigger_lines() } else { eval_lines() };
             lines[line] = lines[line].replacen(from, to, 1);
@@ -68,9 +69,11 @@ fn each_wrong_line_is_named() {
             let found = check(&text, is_triggers);
             let first = found.first().unwrap_or_else(|| panic!("{to} in line {line}: no finding"));
             let wanted = line as u32 + 2;
-            // A bracket that is not closed is noticed at the next token, on this line or the next.
-            assert!((wanted..=wanted + 1).contains(&first.line), "{to}: {first:?}");
-            assert!(first.column > 0 && !first.help.is_empty(), "{to}: {first:?}");
+            let changed = lines[line].as_str();
+            let end = changed.find(before).unwrap() + before.len();
+            let column = changed[..end].chars().count() as u32 + 1;
+            assert_eq!((first.line, first.column), (wanted, column), "{to}: {first:?}");
+            assert!(!first.help.is_empty(), "{to}: {first:?}");
             files += 1;
         }
     }
@@ -88,7 +91,9 @@ fn truncated_files_end_at_their_position() {
             let found = check(&cut, is_triggers);
             assert_eq!(found.len(), 1, "{found:?}");
             let lines = cut.matches('\n').count() + 1;
-            assert_eq!(found[0].line as usize, lines, "{found:?}");
+            let column = cut.rsplit('\n').next().unwrap().chars().count() + 1;
+            let position = (found[0].line as usize, found[0].column as usize);
+            assert_eq!(position, (lines, column), "{found:?}");
             assert!(found[0].message.starts_with("the file is not JSON: EOF"), "{found:?}");
         }
     }
