@@ -8,6 +8,7 @@ use std::fmt;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
+use skill_format::JsonSyntaxError;
 use yaml_tree::{Mapping, MappingEntry, Scalar, Sequence, Span, Value, YamlStyle};
 
 use crate::finding::{CaseFinding, MAX_CASE_FILE};
@@ -31,24 +32,11 @@ pub(crate) fn parse_json(text: &str) -> Result<Value, Box<CaseFinding>> {
         return Err(error(Span::default(), message, "divide the cases among several skills"));
     }
     let raw: &RawValue = serde_json::from_str(text).map_err(|found| {
-        let at = locate_error(text, &found);
-        let reason = found.to_string();
-        // The position is a field of the finding.
-        let reason = reason.split(" at line ").next().unwrap_or(&reason);
-        error(at, format!("the file is not JSON: {reason}"), "correct the syntax")
+        let JsonSyntaxError { span, reason } = JsonSyntaxError::new(text, &found);
+        error(span, format!("the file is not JSON: {reason}"), "correct the syntax")
     })?;
     let start = Span { line: 1, column: 1 };
     TreeBuilder { text, offset: 0, at: start, values: 0 }.read_value(raw, 0)
-}
-
-/// Returns the position of a syntax error. `serde_json` counts columns in bytes, and those of the end
-/// of a text inconsistently.
-fn locate_error(text: &str, error: &serde_json::Error) -> Span {
-    let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
-    let line = text.split('\n').nth(error.line().saturating_sub(1)).unwrap_or_default();
-    let bytes = if error.is_eof() { line.len() } else { error.column().saturating_sub(1) };
-    let before = line.char_indices().take_while(|(at, _)| *at < bytes).count();
-    Span { line: number(error.line()), column: number(before + 1) }
 }
 
 fn error(at: Span, message: String, help: &str) -> Box<CaseFinding> {

@@ -131,7 +131,7 @@ fn faulty_declarations_are_named_with_their_position() {
         ),
         (
             "[]",
-            "1: error[programs.invalid]: it is not valid JSON: invalid type: sequence, expected an object",
+            "1:1: error[programs.invalid]: it is not valid JSON: invalid type: sequence, expected an object",
         ),
         ("{}", "error[programs.invalid]: `kind` is missing"),
         ("{\"kind\": 7}", "1:10: error[programs.invalid]: `kind` is not a text"),

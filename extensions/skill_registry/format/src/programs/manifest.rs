@@ -10,6 +10,7 @@ use yaml_tree::Span;
 
 use super::{TOOL_JSON_LIMIT, excerpt};
 use crate::diagnostic::Diagnostic;
+use crate::json_error::JsonSyntaxError;
 
 /// The kind of tools that a `tool.json` declares.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -133,12 +134,9 @@ impl<'a> ManifestReader<'a> {
         let ObjectFields(fields) = match serde_json::from_str(text) {
             Ok(fields) => fields,
             Err(error) => {
-                let at = Span { line: number(error.line()), column: number(error.column()) };
-                let cause = error.to_string();
-                // The position is that of the finding.
-                let cause = cause.rsplit_once(" at line ").map_or(&*cause, |(cause, _)| cause);
+                let JsonSyntaxError { span, reason } = JsonSyntaxError::new(text, &error);
                 let help = "write one JSON object, without comments and trailing commas";
-                self.fail_at(at, format!("it is not valid JSON: {cause}"), help);
+                self.fail_at(span, format!("it is not valid JSON: {reason}"), help);
                 return None;
             }
         };
