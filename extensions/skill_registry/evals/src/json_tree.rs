@@ -8,7 +8,7 @@ use std::fmt;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
-use skill_format::JsonSyntaxError;
+use skill_format::JsonParseError;
 use yaml_tree::{Mapping, MappingEntry, Scalar, Sequence, Span, Value, YamlStyle};
 
 use crate::finding::{CaseFinding, MAX_CASE_FILE};
@@ -32,7 +32,7 @@ pub(crate) fn parse_json(text: &str) -> Result<Value, Box<CaseFinding>> {
         return Err(error(Span::default(), message, "divide the cases among several skills"));
     }
     let raw: &RawValue = serde_json::from_str(text).map_err(|found| {
-        let JsonSyntaxError { span, reason } = JsonSyntaxError::new(text, &found);
+        let JsonParseError { span, reason } = JsonParseError::new(text, &found);
         error(span, format!("the file is not JSON: {reason}"), "correct the syntax")
     })?;
     let start = Span { line: 1, column: 1 };

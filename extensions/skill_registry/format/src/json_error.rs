@@ -4,7 +4,7 @@ use yaml_tree::Span;
 
 /// A JSON error with its position in a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct JsonSyntaxError {
+pub struct JsonParseError {
     /// The position, whose column counts characters. `serde_json` counts bytes, and those of the end
     /// of a text inconsistently.
     pub span: Span,
@@ -12,7 +12,7 @@ pub struct JsonSyntaxError {
     pub reason: String,
 }
 
-impl JsonSyntaxError {
+impl JsonParseError {
     /// Converts an error of parsing a complete text.
     #[must_use]
     pub fn new(text: &str, error: &serde_json::Error) -> Self {
@@ -33,7 +33,7 @@ mod tests {
 
     fn position(text: &str) -> (u32, u32) {
         let error = serde_json::from_str::<serde_json::Value>(text).unwrap_err();
-        let found = JsonSyntaxError::new(text, &error);
+        let found = JsonParseError::new(text, &error);
         assert!(!found.reason.contains(" at line "), "{found:?}");
         (found.span.line, found.span.column)
     }

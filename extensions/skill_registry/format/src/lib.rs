@@ -48,7 +48,7 @@ pub use id::{SkillId, SkillIdError};
 pub use input::{
     EVALS_DIRECTORY, EntryKind, FileEntry, SKILL_YAML, SKILL_YAML_LIMIT, SkillInput, is_case_file,
 };
-pub use json_error::JsonSyntaxError;
+pub use json_error::JsonParseError;
 pub use programs::{
     DiscoveredPrograms, ParsedToolManifest, ProgramFile, ProgramFiles, TOOL_JSON, TOOL_JSON_LIMIT,
     ToolKind, ToolManifest,

@@ -10,7 +10,7 @@ use yaml_tree::Span;
 
 use super::{TOOL_JSON_LIMIT, excerpt};
 use crate::diagnostic::Diagnostic;
-use crate::json_error::JsonSyntaxError;
+use crate::json_error::JsonParseError;
 
 /// The kind of tools that a `tool.json` declares.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -134,7 +134,7 @@ impl<'a> ManifestReader<'a> {
         let ObjectFields(fields) = match serde_json::from_str(text) {
             Ok(fields) => fields,
             Err(error) => {
-                let JsonSyntaxError { span, reason } = JsonSyntaxError::new(text, &error);
+                let JsonParseError { span, reason } = JsonParseError::new(text, &error);
                 let help = "write one JSON object, without comments and trailing commas";
                 self.fail_at(span, format!("it is not valid JSON: {reason}"), help);
                 return None;
